@@ -1,14 +1,19 @@
-"""Time every case beside XLA:CPU in the same run, and print the ratios, the worst first.
+"""Time programs beside XLA:CPU in the same run, and print the ratios, the worst first.
 
-    python bench/run.py [CASE ...] [--seconds S] [--json FILE]
+    python bench/run.py [CASE|FILE ...] [--seconds S] [--json FILE]
 
-A ratio is ours over XLA's: below one is better; `passes` is our run time over that of the program
-compiled without passes, `other` that over the fastest of numpy and scipy where they do the same
-job. Run time is measured in alternation in one process;
+Without names all cases and the examples are measured; files of HLO are given random inputs.
+
+A ratio is ours over XLA's: below one is better. Run time is measured in alternation in one process;
 the time from the text to the first result and the memory beside the inputs in a fresh process each.
-`roof` is the share of our run time that the machine needs at least, for the operations of programs
-with products at the speed of a large one, or for the bytes at that of a sum of large arrays: arrays
-that the caches hold can have more than all.
+
+passes  our run time over that of the program compiled without passes
+error   ours over XLA's: the distance from the results in double precision, root mean square
+other   our run time over that of the fastest of numpy, scipy and onnxruntime, which is named,
+        where they do the same job
+roof    the share of our run time that the machine needs at least, for the operations of programs
+        with products at the speed of a large one, or for the bytes at that of a sum of large
+        arrays: arrays that the caches hold can have more than all
 """
 
 from __future__ import annotations
@@ -23,17 +28,32 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cases import CASES, export
 from measure import save_inputs
 
+import hlo
+
 MEASURE = str(Path(__file__).with_name("measure.py"))
+FOLDER = Path(__file__).parents[1] / "examples"
+# Those that one device runs.
+EXAMPLES = [str(FOLDER / f"{name}.hlo") for name in ("gpt_block", "resnet20", "rnn_scan")]
 TIMEOUT_S = 600
-RATIOS = ("run", "compile", "first", "memory", "passes")
+COLUMNS = ("run", "compile", "first", "memory", "passes", "error", "other")
 
 
-def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
-    """Return all numbers of a case; `failed` says what went wrong, if anything did."""
-    text, args = export(name)
+def program(name: str) -> tuple[str, list[np.ndarray]]:
+    """Return the text of a case or of a file, and inputs."""
+    if name in CASES:
+        return export(name)
+    module = hlo.load(name)
+    return hlo.print_module(module), list(hlo.random_inputs(module, seed=0))
+
+
+def measure(source: str, seconds: float, folder: Path) -> dict[str, Any]:
+    """Return all numbers of a program; `failed` says what went wrong, if anything did."""
+    text, args = program(source)
+    name = Path(source).stem
     text_path, inputs_path = folder / f"{name}.hlo", folder / f"{name}.npz"
     text_path.write_text(text)
     save_inputs(str(inputs_path), args)
@@ -54,65 +74,76 @@ def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     return found
 
 
-def other_runs(row: dict[str, Any]) -> list[float]:
-    """Return the seconds that other libraries take for a run."""
-    return [row[f"{library} run"] for library in CASES[row["name"]].others]
+def fastest_other(row: dict[str, Any]) -> str | None:
+    """Return the library that takes least time for a run."""
+    return min(row["others"], key=lambda library: row[f"{library} run"], default=None)
 
 
 def ratio(row: dict[str, Any], what: str) -> float:
     if what == "passes":
         return float(row["ours run"] / row["plain run"])
     if what == "other":
-        return float(row["ours run"] / min(other_runs(row), default=math.nan))
+        return float(row["ours run"] / row[f"{fastest_other(row)} run"])
+    if what == "error":
+        # Less than that is the rounding of the exact results.
+        floor = 1e-15
+        return max(row["ours error"], floor) / max(row["xla error"], floor)
     # Less than a megabyte is noise in what a process holds.
     floor = 1 << 20 if what == "memory" else 1e-9
     return float(max(row[f"ours {what}"], floor) / max(row[f"xla {what}"], floor))
 
 
+def known(row: dict[str, Any], what: str) -> bool:
+    """True if a program has a ratio: not all have floats, or are what other libraries do."""
+    if what == "other":
+        return bool(row["others"])
+    return what != "error" or row.get("ours error") is not None
+
+
 def line(row: dict[str, Any]) -> str:
-    ratios = "".join(f"{ratio(row, what):9.2f}" for what in RATIOS)
-    other = f"{ratio(row, 'other'):9.2f}" if other_runs(row) else " " * 8 + "-"
+    columns = (f"{ratio(row, c):9.2f}" if known(row, c) else f"{'-':>9}" for c in COLUMNS)
     times = f"{row['ours run'] * 1e3:11.3f}{row['xla run'] * 1e3:11.3f}"
     roof = f"{row['roof'] / row['ours run']:7.0%}"
-    note = f"  WRONG: {row['difference']}" if row["difference"] else ""
-    return f"{row['name']:28}{ratios}{other}{times}{roof}{note}"
+    notes = fastest_other(row) or ""
+    if row["difference"]:
+        notes += f"  WRONG: {row['difference']}"
+    return f"{row['name'][:27]:28}{''.join(columns)}{times}{roof}  {notes}".rstrip()
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """Return the geometric means, and of the cases that have one also beside other libraries."""
-
-    def mean(rows: list[dict[str, Any]], what: str) -> float:
-        return math.exp(sum(math.log(ratio(r, what)) for r in rows) / len(rows))
-
-    means = "".join(f"{mean(rows, what):9.2f}" for what in RATIOS)
-    shared = [r for r in rows if other_runs(r)]
-    other = f"{mean(shared, 'other'):9.2f} (of {len(shared)})" if shared else ""
-    return f"{'geometric mean of ' + str(len(rows)):28}{means}{other}"
+    """Return the geometric means over the programs that have a ratio."""
+    means = ""
+    for what in COLUMNS:
+        found = [math.log(ratio(r, what)) for r in rows if known(r, what)]
+        means += f"{math.exp(sum(found) / len(found)):9.2f}" if found else f"{'-':>9}"
+    return f"{'geometric mean of ' + str(len(rows)):28}{means}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for the runs of a case")
+    parser.add_argument(
+        "programs", nargs="*", metavar="CASE|FILE", help=f"HLO, or of {', '.join(CASES)}"
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="for the runs of each")
     parser.add_argument("--json", metavar="FILE", help="write all numbers there")
     options = parser.parse_args()
-    unknown = [name for name in options.cases if name not in CASES]
+    unknown = [n for n in options.programs if n not in CASES and not Path(n).is_file()]
     if unknown:
-        parser.error(f"no such case: {', '.join(unknown)}")
+        parser.error(f"no such case or file: {', '.join(unknown)}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.cases or CASES:
-            rows.append(measure(name, options.seconds, Path(folder)))
+        for source in options.programs or [*CASES, *EXAMPLES]:
+            rows.append(measure(source, options.seconds, Path(folder)))
             done = rows[-1].get("failed") or line(rows[-1])[28:]
-            print(f"{name:28}{done}", file=sys.stderr, flush=True)
+            print(f"{rows[-1]['name'][:27]:28}{done}", file=sys.stderr, flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
     good = sorted((r for r in rows if "failed" not in r), key=lambda r: -ratio(r, "run"))
     for row in rows:
         if "failed" in row:
             print(f"{row['name']:28}failed: {row['failed']}")
-    heads = "".join(f"{what:>9}" for what in RATIOS)
-    print(f"{'ours / XLA':28}{heads}{'other':>9}{'ours ms':>11}{'XLA ms':>11}{'roof':>7}")
+    heads = "".join(f"{what:>9}" for what in COLUMNS)
+    print(f"{'ours / XLA':28}{heads}{'ours ms':>11}{'XLA ms':>11}{'roof':>7}  fastest other")
     for row in good:
         print(line(row))
     if good:
