@@ -155,6 +155,8 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
     x = Num(b, value).bits()
     if et.name == "f8e8m0fnu":
         return _round_to_exponent(x).as_float().val
+    if et.name == "bf16":
+        return _round_to_bf16(Num(b, value)).val
     f = FORMATS[et.name]
     if et.name == "f16" and b.module.has_half_conversion:
         half = b.cast("fptrunc", value, "half")
@@ -164,14 +166,13 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
     kept = -(1 << shift)
     odd = size.lshr(shift) & 1
     rounded = (size + (odd + ((1 << shift - 1) - 1))) & kept
-    if et.name != "bf16":
-        magic = lift(b, "float", f.magic)
-        small = ((size.as_float() + magic) - magic).bits()
-        rounded = (size < f.least_normal).where(small, rounded)
-        overflow = _INFINITY if f.has_infinity else _QUIET_NAN
-        if f.saturates:
-            overflow = f.as_f32(f.largest)
-        rounded = (rounded > f.as_f32(f.largest)).where(overflow, rounded)
+    magic = lift(b, "float", f.magic)
+    small = ((size.as_float() + magic) - magic).bits()
+    rounded = (size < f.least_normal).where(small, rounded)
+    overflow = _INFINITY if f.has_infinity else _QUIET_NAN
+    if f.saturates:
+        overflow = f.as_f32(f.largest)
+    rounded = (rounded > f.as_f32(f.largest)).where(overflow, rounded)
     sign = x & _SIGN
     nan = (size & kept) | _QUIET_BIT
     if f.saturates:
@@ -183,6 +184,17 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
     if f.one_zero:
         sign = (result == 0).where(0, sign)
     return (result | sign).as_float().val
+
+
+def _round_to_bf16(value: Num) -> Num:
+    """Round to an f32 without its low half.
+
+    The exponent has the same range: what is carried out of the significand is right up to infinity,
+    and the sign stays where it is.
+    """
+    x = value.bits()
+    half = (x.lshr(16) & 1) + 0x7FFF
+    return (value.is_nan().where(x | _QUIET_BIT, x + half) & -0x10000).as_float()
 
 
 def _round_to_exponent(x: Num) -> Num:
