@@ -47,6 +47,15 @@ PROGRAMS = {
         "  y = T[80,100] multiply(d, wb) ROOT r = T[80,100] multiply(y, gb) }",
         0,
     ),
+    "dimensions of size one": (
+        HEAD + "  m = T[80] reduce(x, low), dimensions={1}, to_apply=mx\n"
+        "  x3 = T[1,80,100] reshape(x) mb = T[1,80,100] broadcast(m), dimensions={1}\n"
+        "  d = T[1,80,100] subtract(x3, mb) e = T[1,80,100] exponential(d)\n"
+        "  s = T[1,80] reduce(e, zero), dimensions={2}, to_apply=sm\n"
+        "  sb = T[1,80,100] broadcast(s), dimensions={0,1} q = T[1,80,100] divide(e, sb)\n"
+        "  ROOT r = T[80,1,100] reshape(q) }",
+        0,
+    ),
     # A reduction of what a reduction goes into.
     "variance": (
         HEAD + "  s = T[80] reduce(x, zero), dimensions={1}, to_apply=sm\n"

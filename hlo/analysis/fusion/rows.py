@@ -32,9 +32,9 @@ _RENAMED = frozenset({"reshape", "transpose", "copy"})
 class Rows:
     """The loops of a kernel that goes row by row, and what it computes on the way.
 
-    order: the dimensions of the row space, in memory order; the first `outer` of them number rows.
-    uses: how each instruction is reached, as the dimension of it that each loop runs over; count:
-    by how many others.
+    order: the dimensions of the row space, in memory order and without those of size one; the first
+    `outer` of them number rows. uses: how each instruction is reached, as the dimension of it that
+    each loop runs over; count: by how many others.
     """
 
     root: Instruction
@@ -43,10 +43,6 @@ class Rows:
     outer: int
     uses: dict[Instruction, set[LoopDims]] = field(default_factory=dict)
     count: dict[Instruction, int] = field(default_factory=dict)
-
-    @property
-    def identity(self) -> LoopDims:
-        return self.order
 
     @property
     def reduced(self) -> set[int]:
@@ -68,29 +64,38 @@ class Rows:
 
     def is_row_array(self, inst: Instruction) -> bool:
         """True when an instruction has an element for each of a row, always its own."""
-        return self.uses[inst] == {self.identity} and inst.shape == self._like(inst)
+        if not isinstance(inst.shape, ArrayShape) or not self.is_like(inst.shape):
+            return False
+        return self.uses[inst] == {tuple(loop_order(inst.shape))}
 
-    def _like(self, inst: Instruction) -> ArrayShape | None:
-        if not isinstance(inst.shape, ArrayShape):
-            return None
-        return self.space.with_type(inst.shape.element_type)
+    def is_like(self, shape: ArrayShape) -> bool:
+        """True for an array in which the elements of the space lie in the same order."""
+        return is_plain(shape) and _sizes(shape) == _sizes(self.space)
 
     def reduces(self, inst: Instruction) -> bool:
         """True when an instruction reduces the rows of this space, one value each."""
         if inst.opcode != "reduce" or not isinstance(inst.shape, ArrayShape):
             return False
         source = inst.operands[0].array_shape
-        gone = {d for d in inst.dimensions if source.dims[d] != 1}
-        if source.dims != self.space.dims or gone != self.reduced:
-            return False
-        if any(o.array_shape.layout != self.space.layout for o in inst.operands[:1]):
+        loops = loop_order(source)
+        if not self.is_like(source) or _reduced(inst) != loops[self.outer :]:
             return False
         kept = [d for d in range(source.rank) if d not in inst.dimensions]
         (loop_dims,) = self.uses.get(inst, {()})
         return not loop_dims or all(
             p is not None and p >= 0 and kept[p] == d
-            for p, d in zip(loop_dims[: self.outer], self.order, strict=False)
+            for p, d in zip(loop_dims[: self.outer], loops, strict=False)
         )
+
+
+def _sizes(shape: ArrayShape) -> list[int]:
+    """Return the sizes of an array's dimensions, in memory order and without those of one."""
+    return [shape.dims[d] for d in loop_order(shape)]
+
+
+def _reduced(reduce: Instruction) -> list[int]:
+    """Return which dimensions of more than one element are reduced, in memory order."""
+    return [d for d in loop_order(reduce.operands[0].array_shape) if d in reduce.dimensions]
 
 
 def rows_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None:
@@ -143,17 +148,13 @@ def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     shape = root.operands[0].shape if root.opcode == "reduce" else root.shape
     if not isinstance(shape, ArrayShape) or not is_plain(shape) or root.shape.is_tuple:
         return None
-    order = loop_order(shape)
-    source = reduce.operands[0].array_shape
-    if source.dims != shape.dims or source.layout != shape.layout:
+    order, gone = loop_order(shape), _reduced(reduce)
+    rows = Rows(root, shape, tuple(order), len(order) - len(gone))
+    if not gone or not rows.reduces(reduce):
         return None
-    gone = [d for d in order if d in reduce.dimensions]
-    outer = len(order) - len(gone)
-    if not gone or order[outer:] != gone:
+    if root.opcode == "reduce" and _reduced(root) != order[rows.outer :]:
         return None
-    if root.opcode == "reduce" and {*order} & {*root.dimensions} != {*gone}:
-        return None
-    return Rows(root, shape, tuple(order), outer)
+    return rows
 
 
 def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
@@ -172,11 +173,11 @@ def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
                 edges.add((node, n))
                 rows.count[operand] = rows.count.get(operand, 0) + 1
             if node.opcode == "reduce":
-                todo.append((operand, rows.identity))
+                todo.append((operand, tuple(loop_order(node.operands[0].array_shape))))
             else:
                 todo.append((operand, operand_loop_dims(node, operand, loop_dims)))
 
-    visit(root, rows.identity)
+    visit(root, rows.order)
     while todo:
         node, loop_dims = todo.pop()
         known = rows.uses.setdefault(node, set())

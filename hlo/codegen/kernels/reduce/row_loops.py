@@ -12,6 +12,8 @@ from hlo.codegen.loops.kernel import Kernel, loop_nest, split_index
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent
 from hlo.ir import Instruction
+from hlo.values.layout.plain import loop_order
+from hlo.values.types import ArrayShape
 
 
 def emit_rows(k: Kernel) -> Extent:
@@ -22,7 +24,7 @@ def emit_rows(k: Kernel) -> Extent:
     with b.loop(k.begin, k.end) as number:
         row = split_index(b, number, [dims[d] for d in rows.order[: rows.outer]])
         prepare_row(k, rows, row)
-        over_row(k, rows, row, lambda at: k.store(k.elements.compute(k.inst, at), at))
+        over_row(k, rows, row, k.shape, lambda at: k.store(k.elements.compute(k.inst, at), at))
     return Extent(rows.row_count, 2.0 * rows.length * len(locals_of(rows, k.roles)))
 
 
@@ -41,30 +43,38 @@ def prepare_row(k: Kernel, rows: Rows, row: Sequence[Index]) -> None:
             k.elements.at(inst, tuple(at))
 
 
-def over_row(k: Kernel, rows: Rows, row: Sequence[Index], body: Callable[[Indices], None]) -> None:
-    """Emit the body for the elements of a row."""
-    dims, inner = rows.space.dims, rows.order[rows.outer :]
+def over_row(
+    k: Kernel,
+    rows: Rows,
+    row: Sequence[Index],
+    shape: ArrayShape,
+    body: Callable[[Indices], None],
+) -> None:
+    """Emit the body for the elements of a row of an array that lies like the row space."""
+    order = loop_order(shape)
 
     def visit(found: tuple[str, ...]) -> None:
-        place = dict(zip(rows.order, [*row, *found], strict=True))
-        body(tuple(place.get(d, 0) for d in range(len(dims))))
+        place = dict(zip(order, [*row, *found], strict=True))
+        body(tuple(place.get(d, 0) for d in range(shape.rank)))
 
-    loop_nest(k.b, [(0, dims[d]) for d in inner], visit)
+    loop_nest(k.b, [(0, shape.dims[d]) for d in order[rows.outer :]], visit)
 
 
 def _keep(k: Kernel, rows: Rows, row: Sequence[Index], inst: Instruction) -> None:
     """Materialize an array's row on the stack, from where it is read from now on."""
-    b, dims = k.b, rows.space.dims
+    b, shape = k.b, inst.array_shape
     buffer = Accumulators(b, [element_type(inst)], rows.length)
 
     def position(at: Indices) -> Index:
         linear: Index = 0
-        for d in rows.order[rows.outer :]:
-            linear = b.add(b.mul(linear, dims[d]), at[d])
+        for d in loop_order(shape)[rows.outer :]:
+            linear = b.add(b.mul(linear, shape.dims[d]), at[d])
         return linear
 
     def read(at: Indices) -> Value:
         return buffer.get(position(at))[0]
 
-    over_row(k, rows, row, lambda at: buffer.put([k.elements.compute(inst, at)], position(at)))
+    over_row(
+        k, rows, row, shape, lambda at: buffer.put([k.elements.compute(inst, at)], position(at))
+    )
     k.elements.kept[inst] = read
