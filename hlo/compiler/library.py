@@ -19,7 +19,8 @@ from hlo.host import Host
 from hlo.io.files import named_file, reason_of
 from hlo.objects.interface import Interface, find_interfaces
 from hlo.objects.targets import architecture
-from hlo.runtime.executable import Executable, Frame
+from hlo.runtime.executable import Executable
+from hlo.runtime.frame import Frame
 from hlo.runtime.jit import host_machine
 from hlo.runtime.meeting import meeting_code
 from hlo.runtime.outside import Outside

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
@@ -13,27 +11,24 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.io.arguments import Parameter, bind_call
-from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.collectives import FAILED_STATUS
+from hlo.runtime.frame import Frame, address_of
 from hlo.runtime.jit import NativeCode
-from hlo.runtime.leaves import leaf_arrays, wrapper
+from hlo.runtime.leaves import leaf_arrays, only, wrapper
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.runtime.quick import READY, QuickCall, is_possible
 from hlo.runtime.rendezvous import meetings
 from hlo.runtime.support import support
 from hlo.runtime.watch import (
-    ARENA,
-    ARGUMENTS,
     CONSTANTS,
     DEADLINE,
     ENTRY,
     HOST,
-    RESULTS,
     STOP,
     THREADS,
-    WORDS,
     Ended,
     now_ms,
 )  # fmt: skip
@@ -47,6 +42,8 @@ from hlo.values.types import Shape, signature_text
 _CHECKED_BYTES = 1 << 26
 # Arenas kept for reuse: one per concurrent call, unless large.
 _KEPT_FRAMES = 8
+# Programs with smaller arenas have one more for calls the short way.
+_QUICK_ARENA_BYTES = 1 << 20
 
 
 class Executable:
@@ -132,6 +129,9 @@ class Executable:
         # The argument leaf that shares a result's memory.
         self._aliases = dict(program.aliases)
         self._frames = self._no_frames()
+        # See `_short_way`.
+        self._quick: QuickCall | None = None
+        self._quick_call = _the_long_way
         self._wrap = wrapper(program.result)
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
@@ -153,6 +153,7 @@ class Executable:
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._outside, other._frames = outside, self._no_frames()
+        other._quick, other._quick_call = None, _the_long_way
         return other
 
     def __reduce__(self) -> NoReturn:
@@ -183,13 +184,53 @@ class Executable:
         **named: Any,
     ) -> Any:
         """Run on arguments; see the class."""
+        if named or donate is not False or timeout is not None:
+            result = self._long_way(args, named, donate, timeout)
+        else:
+            result = self._quick_call(*args)
+            if result is None:
+                result = self._long_way(args, named, donate, timeout)
+            elif type(result) is int:
+                assert self._quick is not None
+                self._raise(result, self._quick.frame, None)
+        return result if self.trees is None else given_by(self.trees, result)
+
+    def _long_way(
+        self,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        donate: bool | Collection[int],
+        timeout: float | None,
+    ) -> Any:
+        """Run on arguments as they come."""
         if timeout is not None:
             check_timeout(timeout)
         if named or donate is not False or not self._ready(args):
-            result = self._slow_call(args, named, donate, timeout)
-        else:
-            result = self._wrap(self._run(args, {}, timeout))
-        return result if self.trees is None else given_by(self.trees, result)
+            return self._slow_call(args, named, donate, timeout)
+        self._short_way()
+        return self._wrap(self._run(args, {}, timeout))
+
+    def _short_way(self) -> None:
+        """Have the next call take the short way, if there can be one; see `quick`."""
+        ports = [*self._inputs, *self._outputs]
+        if (
+            self._quick is not None
+            or type(self) is not Executable
+            or not is_possible()
+            or self._outside is not None
+            or self._aliases
+            or not all(p.is_plain for p in ports)
+            or self.arena_bytes >= _QUICK_ARENA_BYTES
+            or self._output_bytes > _CHECKED_BYTES
+            or self._wrap not in (only, tuple)
+        ):
+            return
+        pool = 0 if self._pool is None else self._pool.handle_at
+        is_tuple, addresses = self._wrap is tuple, self._support.addresses
+        self._quick = QuickCall(
+            self._inputs, self._outputs, is_tuple, self._frame(), pool, addresses
+        )
+        self._quick_call = self._quick.call
 
     def run_values(self, values: Sequence[Any], timeout: float | None = None) -> Any:
         """Run on one checked value for each parameter, as `bind_arguments` returns them.
@@ -212,7 +253,7 @@ class Executable:
                 or a.dtype != p.dtype
                 or a.shape != p.dims
                 or not p.is_plain
-                or a.flags.num & _READY != _READY
+                or a.flags.num & READY != READY
             ):
                 return False
         return True
@@ -251,7 +292,7 @@ class Executable:
             )  # fmt: skip
         found = {}
         for result, leaf in self._aliases.items():
-            was_copied = _address(memory[leaf]) != _address(given[leaf])
+            was_copied = address_of(memory[leaf]) != address_of(given[leaf])
             if owners[leaf].number not in wanted or was_copied:
                 continue
             if not given[leaf].flags.writeable:
@@ -281,7 +322,7 @@ class Executable:
             frame = self._frame()
         table = frame.arguments
         for n, a in enumerate(memory):
-            table[n] = _address(a)
+            table[n] = address_of(a)
         outs = []
         table = frame.results
         for n, p in enumerate(self._outputs):
@@ -291,7 +332,7 @@ class Executable:
                 if n in self._aliases:
                     np.copyto(out, memory[self._aliases[n]])
             outs.append(out)
-            table[n] = _address(out)
+            table[n] = address_of(out)
         watch, host = frame.watch, frame.host
         if self._pool is not None:
             watch[self._threads_word] = self._pool.handle
@@ -352,51 +393,8 @@ class Executable:
             )
 
 
-class Frame:
-    """The state of one call: tables of addresses, the arena, and its watch."""
-
-    def __init__(
-        self, arguments: int, results: int, arena_bytes: int, host: HostTable | None
-    ) -> None:
-        self.host = host
-        self.arguments = (ctypes.c_size_t * max(1, arguments))()
-        self.results = (ctypes.c_size_t * max(1, results))()
-        self.arena = block(arena_bytes)
-        self.watch = (ctypes.c_size_t * WORDS)()
-        self.watch_at = ctypes.addressof(self.watch)
-        self.watch[ARGUMENTS] = ctypes.addressof(self.arguments)
-        self.watch[RESULTS] = ctypes.addressof(self.results)
-        self.watch[ARENA] = self.arena.ctypes.data
-
-
-# --- numpy's memory -----------------------------------------------------------------------------
-
-# Bits of `flags.num`: C-contiguous, aligned.
-_READY = 0x1 | 0x100
-
-
-def _slow_address(a: np.ndarray) -> int:
-    return int(a.ctypes.data)
-
-
-def _address_function() -> Callable[[np.ndarray], int]:
-    """Return the fastest function for an array's address.
-
-    By numpy's C ABI an array object begins with Python's object header and the address.
-    Asking `a.ctypes` takes eight times as long; with 60 arguments that is most of a call.
-    """
-    if sys.implementation.name != "cpython":
-        return _slow_address
-    offset, read = object.__basicsize__, ctypes.c_size_t.from_address
-
-    def address(a: np.ndarray) -> int:
-        return read(id(a) + offset).value
-
-    probe = np.arange(3)
-    return address if address(probe) == _slow_address(probe) else _slow_address
-
-
-_address = _address_function()
+def _the_long_way(*_: Any) -> None:
+    """Stand for the short way where there is none."""
 
 
 __all__ = ["Executable", "Port"]

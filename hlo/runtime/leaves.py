@@ -31,7 +31,7 @@ def leaf_arrays(parameters: Sequence[Parameter], values: Sequence[Any]) -> list[
 def wrapper(shape: Shape) -> Callable[[list[np.ndarray]], Any]:
     """Return the function that makes a value of a shape from its array leaves."""
     if _is_one(shape):
-        return _only
+        return only
     if isinstance(shape, TupleShape) and all(_is_one(s) for s in shape.elements):
         return tuple
     return lambda leaves: _nested(shape, iter(leaves))
@@ -58,7 +58,8 @@ def _meant(data: np.ndarray, shape: ArrayShape, leaves: Any) -> np.ndarray:
     return data[tuple(slice(0, n) for n in sizes)]
 
 
-def _only(leaves: list[np.ndarray]) -> np.ndarray:
+def only(leaves: list[np.ndarray]) -> np.ndarray:
+    """Return the value of a program with one result leaf."""
     return leaves[0]
 
 

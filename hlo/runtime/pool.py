@@ -270,31 +270,37 @@ class Pool:
     def __init__(self, threads: int, addresses: Mapping[str, int]) -> None:
         self._threads = threads
         self._addresses = addresses
-        self._started = False
+        # Zero until the threads are started.
+        self._handle = ctypes.c_size_t()
         self._lock = threading.Lock()
 
     @property
     def handle(self) -> int:
         """What an entry takes as its threads: the address of their `Threads` pair."""
-        if not self._started:
+        if not self._handle.value:
             with self._lock:
-                if not self._started:
+                if not self._handle.value:
                     self._start()
-        return self._handle
+        return self._handle.value
+
+    @property
+    def handle_at(self) -> int:
+        """The address of the handle, which is zero while the threads are not started."""
+        return ctypes.addressof(self._handle)
 
     def _start(self) -> None:
         # Workers use their state for as long as the process runs: never freed.
         state = _forever(_STATE_BYTES)
         pair = ctypes.c_void_p * 2
-        self._handle = _forever(ctypes.sizeof(pair))
-        pair.from_address(self._handle)[:] = [self._addresses["pool_run"], state]
+        handle = _forever(ctypes.sizeof(pair))
+        pair.from_address(handle)[:] = [self._addresses["pool_run"], state]
         start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
         start(self._addresses["pool_start"])(state, self._threads - 1)
-        self._started = True
+        self._handle.value = handle
 
     def forget(self) -> None:
         """Start anew on next use: a forked process has the memory of the pool but no threads."""
-        self._started = False
+        self._handle.value = 0
         self._lock = threading.Lock()
 
 

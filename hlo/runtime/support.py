@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from hlo.runtime import watch
+from hlo.runtime import quick, watch
 from hlo.runtime.jit import Machine, NativeCode
 from hlo.runtime.pool import pool_ir
 
@@ -17,7 +17,7 @@ from hlo.runtime.pool import pool_ir
 def support_code(machine: Machine) -> bytes:
     """Return the object file of these functions."""
     pool = pool_ir(machine) if os.name == "posix" else ""
-    return machine.quick_code(watch.IR + pool)
+    return machine.quick_code(watch.IR + quick.IR + pool)
 
 
 class Support:
@@ -29,7 +29,7 @@ class Support:
 
     def __init__(self, code: bytes) -> None:
         pool = ("pool_run", "pool_start") if os.name == "posix" else ()
-        native = NativeCode([code], *watch.SYMBOLS, *pool)
+        native = NativeCode([code], *watch.SYMBOLS, "quick_call", *pool)
         # Workers of a pool run this code for as long as the process lives.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
         self.addresses: Mapping[str, int] = native.addresses

@@ -14,7 +14,7 @@ import pytest
 
 import hlo
 from hlo.errors import HloError
-from hlo.runtime import blocks, boundary, executable, pool
+from hlo.runtime import blocks, boundary, frame, pool
 from hlo.runtime.jit import NativeCode, host_machine
 from hlo.runtime.support import support, support_code
 from hlo.values.arrays import TOKEN_VALUE
@@ -182,7 +182,7 @@ def test_memory_that_is_not_there_is_refused_first(monkeypatch: pytest.MonkeyPat
 
 def test_addresses_are_read_right() -> None:
     for a in (X, X[1:], np.zeros(()), np.zeros(0)):
-        assert executable._address(a) == a.ctypes.data
+        assert frame.address_of(a) == a.ctypes.data
 
 
 # --- memory that an argument and a result share ---------------------------------------------------
