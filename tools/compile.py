@@ -23,6 +23,8 @@ from .command_line.common import (
 from .command_line.passes import check_pipeline
 
 if TYPE_CHECKING:
+    from hlo.compiler.tuning import Tuning
+    from hlo.ir import Module
     from hlo.objects.code import Code
     from hlo.objects.targets import Platform
 
@@ -35,8 +37,19 @@ EMITTED = {
 }  # fmt: skip
 
 
+# Seconds to measure for, where nothing else is said.
+_TUNE_S = 30.0
+
+
+class _CompileTool(Tool):
+    """Takes `--tune` without a value for a flag, whatever follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"{a}={_TUNE_S}" if a == "--tune" else a for a in args])
+
+
 @click.command(
-    "hlo-compile", cls=Tool, short_help="compile HLO modules for C", no_args_is_help=True
+    "hlo-compile", cls=_CompileTool, short_help="compile HLO modules for C", no_args_is_help=True
 )
 @click.argument("file")
 @click.option(
@@ -83,6 +96,13 @@ EMITTED = {
               help="Turn parameters into constants, with values by name or number from an npz "
               "or safetensors file, or a folder of npy files.  May be given more than "
               "once.")  # fmt: skip
+@click.option("--tune", type=click.FloatRange(0, min_open=True), is_flag=False, flag_value=_TUNE_S,
+              metavar="[=SECONDS]",
+              help="Measure for about so long, 30 by default, which of equivalent ways to compute "
+              "products is the fastest on this machine; results are the same.")  # fmt: skip
+@click.option("--tuning", metavar="FILE",
+              help="With --tune, where to keep what was found, else where it is "
+              "from.")  # fmt: skip
 @verify_option
 @click.option("--json", "as_json", is_flag=True,
               help="Print the files written, or errors, as JSON on stdout.")  # fmt: skip
@@ -91,7 +111,7 @@ def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
     example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
     debug_info: bool, linker: str, passes: str, verify: str, constants: str | None,
-    weights: tuple[str, ...], as_json: bool,
+    weights: tuple[str, ...], tune: float | None, tuning: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -109,6 +129,7 @@ def main(
       hlo-compile model.hlo -o model.wasm --target wasm32 --features +simd128
       hlo-compile model.hlo -o model.dll --target x86_64-w64-mingw32
       hlo-compile model.hlo -o model.o --weights w.safetensors --weights more.npz
+      hlo-compile model.hlo -o model.o --tune=60 --tuning model.tuning.json
       hlo-compile model.hlo -o - --emit asm --cpu generic | less
       hlo-compile model.hlo --example demo && make -C demo
     """
@@ -127,11 +148,13 @@ def main(
         raise click.UsageError("--emit says what -o - writes; a file's name says it itself.")
     try:
         given = [*(o for o in outputs if o != STDOUT), *([header] if header else [])]
+        given += [tuning] if tuning is not None and tune is not None else []
         symbol = _symbol(name, given, file)
         need_places(given, [file])
         written, code = _compile(
             file, _Outputs(outputs, shown_kind, header, example, symbol, linker),
             (triple, cpu, features), debug_info, passes, verify, constants, weights,
+            (tune, tuning),
         )  # fmt: skip
         if example is not None:
             make_folder(example)
@@ -185,6 +208,7 @@ class _Outputs:
 def _compile(
     file: str, outputs: _Outputs, target: tuple[str | None, str | None, str], debug_info: bool,
     passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
+    tuned: tuple[float | None, str | None],
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return what to write, by path."""
     from hlo.analysis.devices import needs_partitioning, unused_devices
@@ -211,8 +235,13 @@ def _compile(
                 "shardy-xla,sharding-propagation,spmd-partitioning writes the program of each"
             )
         located = _source(file) if debug_info else None
-        code = translate(module, machines, symbol, source=located, passes=passes, verify=verify)
+        tuning = _tuning(module, *tuned, passes, verify)
+        code = translate(
+            module, machines, symbol, source=located, passes=passes, verify=verify, tuning=tuning
+        )
         written = {}
+        if tuning is not None and None not in tuned:
+            written[str(tuned[1])] = tuning.to_json().encode()
         for path, kind in kinds.items():
             name = f"{symbol}{kind}" if path == STDOUT else Path(path).name
             written[path] = code.write(kind, name, outputs.linker)
@@ -221,6 +250,18 @@ def _compile(
         if outputs.example is not None:
             _add(written, _example(outputs.example, code, file))
     return written, code
+
+
+def _tuning(
+    module: Module, seconds: float | None, file: str | None, passes: str, verify: str
+) -> Tuning | None:
+    """Return what was measured, now or before."""
+    from hlo.compiler.pipeline import measured
+    from hlo.compiler.tuning import read_tuning
+
+    if seconds is not None:
+        return measured(module, seconds, passes=passes, verify=verify)
+    return None if file is None else read_tuning(file)
 
 
 def _add(written: dict[str, bytes], more: Mapping[str, bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache as memoized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -30,12 +30,15 @@ from hlo.version import __version__
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
+    from hlo.codegen.choices import Choices
     from hlo.codegen.entry.instrumentation import Instrumentation
     from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.targets.base import LlvmTarget
     from hlo.compiler.backends import LoadedModule, Run
     from hlo.compiler.constants import Constants
     from hlo.compiler.sharded import ShardedExecutable
+    from hlo.compiler.tuning import Tuning
+    from hlo.compiler.tuning.timing import KernelTimes
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.objects.code import Code
@@ -72,6 +75,7 @@ def compile(
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
+    tune: float | str | Path | None = None,
 ) -> Executable: ...
 @overload
 def compile(
@@ -94,6 +98,7 @@ def compile(
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
+    tune: float | str | Path | None = None,
     devices: int | None = None,
 ) -> Executable | LoadedModule | ShardedExecutable:
     """Return a function that runs a module, as native code for this processor by default.
@@ -114,6 +119,9 @@ def compile(
         verify: as for `hlo.verify`.
         weights: parameters that become constants, as for `hlo.bake_weights`; the function is one of
             the others.
+        tune: seconds to measure which of equivalent ways to compute products is the fastest here,
+            what `Executable.tuning` has then, or a file with what was measured before. Results are
+            the same. What was found is kept beside the cache, and not measured again.
         devices: partition the module by its shardings, and run it on so many devices, threads of
             this process; without it shardings are ignored.
 
@@ -142,7 +150,7 @@ def compile(
         threads=(threads, int | None), features=(features, str), host=(host, Host | None),
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
-        devices=(devices, int | None),
+        tune=(tune, float | int | str | Path | None), devices=(devices, int | None),
     )  # fmt: skip
     if not isinstance(passes, str):
         from hlo.passes.default import pipeline_text
@@ -154,6 +162,8 @@ def compile(
         module = module.clone()
         bake_given(module, weights)
 
+    if tune is not None and (devices is not None or backend != "compiled"):
+        raise HloError.at("bad-value", "hlo.compile: tune is for native code of one device")
     if devices is not None:
         options: dict[str, Any] = {"passes": passes, "verify": verify}
         if backend == "compiled":
@@ -177,7 +187,20 @@ def compile(
         # Weights are a lot of numbers: they are not spelled.
         return print_module(module).encode() if weights is None else _without_numbers(module)
 
-    exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
+    tuning = None
+    if tune is not None:
+        from hlo.compiler.tuning import read_tuning
+
+        if isinstance(tune, str | Path):
+            tuning = read_tuning(tune)
+        else:
+            tuning = measured(
+                module, tune, cache=cache, threads=threads, features=features, host=host,
+                passes=passes, verify=verify,
+            )  # fmt: skip
+    exe = _compile(
+        text, lambda _: module, _store(cache), threads, features, host, passes, verify, tuning
+    )
     exe.trees = module.usable_trees
     _warn_of_elided(exe.elided)
     return exe
@@ -272,7 +295,7 @@ def compile_text(
     def key() -> bytes:
         return text if constants is None else text + b"\0" + constants.key()
 
-    return _compile(key, module, _store(cache), threads, features, host, passes, verify)
+    return _compile(key, module, _store(cache), threads, features, host, passes, verify, None)
 
 
 def _compile(
@@ -284,6 +307,7 @@ def _compile(
     host: Host | None,
     passes: str,
     verify: str,
+    tuning: Tuning | None,
 ) -> Executable:
     """Return a program from the cache, or built and put there.
 
@@ -301,12 +325,12 @@ def _compile(
     key, program, source = "", None, None
     if store is not None:
         with clock("look up"):
-            key = _key(text(), machine, passes, verify)
+            key = _key(text(), machine, passes, verify, tuning)
             program = store.get(key)
     if program is None:
         source = module(clock)
         _check_targets(source, host)
-        program = build(source, machine, clock, passes, verify)
+        program = build(source, machine, clock, passes, verify, choices=_choices(tuning))
         if store is not None:
             with clock("store"):
                 store.put(key, program)
@@ -328,11 +352,11 @@ def _compile(
         # What is in the cache is sound, but does not load: it is made again.
         assert store is not None
         store.discard(key)
-        return _compile(text, module, store, threads, features, host, passes, verify)
-    executable.compile_seconds = clock.seconds
+        return _compile(text, module, store, threads, features, host, passes, verify, tuning)
+    executable.compile_seconds, executable.tuning = clock.seconds, tuning
 
     def saver(path: str, **options: Any) -> None:
-        given = {"features": features, "passes": passes, "verify": verify}
+        given = {"features": features, "passes": passes, "verify": verify, "tuning": tuning}
         save(lambda: module(Clock()), path, **{**given, **options})
 
     executable.saver = saver
@@ -365,6 +389,51 @@ def compile_instrumented(
     return executable
 
 
+def measured(
+    module: Module, seconds: float, *, cache: bool | Cache = True, threads: int | None = None,
+    features: str = "", host: Host | None = None, passes: str = "default", verify: str = "strict",
+) -> Tuning:  # fmt: skip
+    """Return which of equivalent ways to compute a module are the fastest, here and together.
+
+    Random inputs are measured for about so many seconds. What was found is kept in the folder of
+    the cache, if any, and not measured again. Raises HloError.
+    """
+    from hlo.compiler.lowering import optimized
+    from hlo.compiler.tuning import Tuning, tune
+    from hlo.compiler.tuning.record import keep, kept
+    from hlo.io.inputs import Sampler
+
+    if not 0 < seconds < math.inf:
+        raise HloError.at("bad-value", f"{seconds} is no number of seconds to measure for")
+    _check_targets(module, host)
+    machine, clock, store = host_machine(features), Clock(), _store(cache)
+    source = optimized(module, clock, passes=passes, verify=verify)
+
+    def compiled(choices: Choices, times: KernelTimes | None) -> Executable:
+        program = build(source, machine, clock, "", verify, times, choices)
+        outside = _outside(program, host) if program.uses_host else None
+        called = {} if times is None else times.called
+        return Executable(program, threads=threads, outside=outside, called=called)
+
+    def inputs(executable: Executable) -> list[Any]:
+        return Sampler(domains=executable.domains).values(list(executable.parameters))
+
+    name = f"tuning-{digest([machine.cpu.encode(), machine.features.encode()])}.json"
+    known = Tuning(machine.cpu) if store is None else kept(store.folder / name, machine.cpu)
+    found = tune(compiled, inputs, machine.triple, machine.cpu, seconds, known)
+    if store is not None and found != known:
+        keep(store.folder / name, found)
+    return found
+
+
+def _choices(tuning: Tuning | None) -> Choices | None:
+    if tuning is None:
+        return None
+    from hlo.codegen.choices import Choices
+
+    return Choices(tuning.choices)
+
+
 def _check_targets(module: Module, host: Host | None) -> None:
     """Raise HloError if there is a custom call of which the host knows nothing."""
     if any(inst.opcode == "custom-call" for inst in module.instructions()):
@@ -389,18 +458,19 @@ def on_host(executable: Executable, host: Host) -> Executable:
 
 def build(
     module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict",
-    instrumentation: Instrumentation | None = None,
+    instrumentation: Instrumentation | None = None, choices: Choices | None = None,
 ) -> NativeProgram:  # fmt: skip
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError.
 
     instrumentation: see `write_program`; loading the program takes the addresses that it names.
+    choices: what to do where there are several ways to the same results.
     """
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
     from hlo.codegen.targets.cpu import cpu_target
 
-    target = cpu_target(machine.triple, machine.data_layout, machine.features)
+    target = cpu_target(machine.triple, machine.data_layout, machine.features, choices)
     emitted = emit(
         module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify,
         instrumentation=instrumentation,
@@ -454,7 +524,7 @@ def _collectives(emitted: Program) -> tuple[Collective, ...]:
 def translate(
     module: Module, target: Platform | Sequence[Platform], symbol: str, *,
     source: str | None = None, clock: Clock | None = None, passes: str = "default",
-    verify: str = "strict",
+    verify: str = "strict", tuning: Tuning | None = None,
 ) -> Code:  # fmt: skip
     """Return a module as code for a machine, to be written to files.
 
@@ -462,7 +532,7 @@ def translate(
     target: the machine, or processors of an architecture as `platforms` has them: there is code for
     each, of which the best that the processor runs is taken. symbol: name of the exported function.
     source: name of the HLO file for debug information; None for none. passes, verify: as for
-    `compile`.
+    `compile`. tuning: what was measured.
     """
     from hlo.codegen.llvm import ModuleBuilder
     from hlo.compiler.constants import need_constants
@@ -477,6 +547,8 @@ def translate(
 
     clock = clock or Clock()
     targets = [target] if isinstance(target, Platform) else list(target)
+    if tuning is not None:
+        targets = [replace(t, target=replace(t.target, choices=_choices(tuning))) for t in targets]
     base, constants = targets[0].base, f"{symbol}.constants"
     programs = _programs(
         module, targets, symbol, clock, is_located=source is not None, passes=passes, verify=verify
@@ -563,6 +635,7 @@ def save(
     module: Callable[[], Module], path: str, *, name: str | None = None, header: str | None = None,
     target: str | None = None, cpu: str | None = None, features: str = "",
     debug_info: bool = True, linker: str = "", passes: str = "default", verify: str = "strict",
+    tuning: Tuning | None = None,
 ) -> None:  # fmt: skip
     """Write the module that a function returns to a file, as the end of its name says.
 
@@ -570,7 +643,7 @@ def save(
     name: of the exported function, by default from the file's. header: where to write a C header;
     for `.hpp` a C++ header, and that beside it.
     target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
-    passes, verify: as for `compile`.
+    passes, verify: as for `compile`. tuning: what was measured.
     """
     from hlo.io.files import need_places, write_files
     from hlo.objects.code import kind_of
@@ -590,8 +663,9 @@ def save(
     span = source.entry.root.span
     file = span.source.name if span is not None else None
     code = translate(
-        source, machines, symbol, source=file if debug_info else None, passes=passes, verify=verify
-    )
+        source, machines, symbol, source=file if debug_info else None, passes=passes,
+        verify=verify, tuning=tuning,
+    )  # fmt: skip
     written = {path: code.write(kind, Path(path).name, linker)}
     if header is not None:
         written |= headers(code.interface, file or source.name, header)
@@ -628,9 +702,9 @@ def _store(cache: bool | Cache) -> Cache | None:
     return Cache() if cache else None
 
 
-def _key(text: bytes, machine: Machine, passes: str, verify: str) -> str:
+def _key(text: bytes, machine: Machine, passes: str, verify: str, tuning: Tuning | None) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
-    target = (machine.triple, machine.cpu, machine.features)
+    target = (machine.triple, machine.cpu, machine.features, tuning.key if tuning else "")
     versions = (__version__, llvmlite.__version__, _sources())
     return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
 

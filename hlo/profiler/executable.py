@@ -29,12 +29,12 @@ from hlo.profiler.recorder import (
 )
 from hlo.profiler.resident import reset_peak, status_bytes
 from hlo.profiler.symbols import native_symbols
-from hlo.profiler.ticks import Ticker, ticker
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.outside import Outside
 from hlo.runtime.pool import Pool
 from hlo.runtime.program import NativeProgram
+from hlo.runtime.ticks import Ticker, ticker
 
 # How many events and shares of work a timeline holds, of all runs together.
 _MOST_EVENTS, _MOST_SHARES = 1 << 16, 1 << 15

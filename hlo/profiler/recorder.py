@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo.profiler.ticks import ticks_ir
+from hlo.runtime.ticks import ticks_ir
 
 # Words of a record. FLAG: the body that runs is timed. LAST: the last reading. EVENT: the number of
 # events so far; MOST_EVENTS: how many are kept, at the address that follows.

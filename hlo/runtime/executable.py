@@ -133,6 +133,8 @@ class Executable:
         self._quick: QuickCall | None = None
         self._quick_call = _the_long_way
         self._wrap = wrapper(program.result)
+        # What was measured before it was compiled, if anything; see `hlo.compile`.
+        self.tuning: Any = None
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
 

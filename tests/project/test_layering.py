@@ -84,15 +84,17 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     # The interface of a machine lies below the kernels, the machines that have them above.
     "codegen": {
         "llvm": set(),
+        "choices": set(),
         "scalar": {"llvm"},
         "kernels.matmul.arithmetic": {"llvm", "scalar"},
         "kernels.matmul.microkernels.record": {"llvm", "scalar", "kernels.matmul.arithmetic"},
-        "targets.base": {"llvm", "kernels.matmul.microkernels.record"},
+        "targets.base": {"llvm", "choices", "kernels.matmul.microkernels.record"},
         "loops": {"llvm", "scalar", "targets.base"},
         "plan": {"loops"},
         "kernels": {"llvm", "scalar", "targets.base", "loops", "plan"}
         | {"kernels.matmul.arithmetic", "kernels.matmul.microkernels.record"},
-        "targets": {"llvm", "targets.base", "kernels", "kernels.matmul.microkernels.record"},
+        "targets": {"llvm", "choices", "targets.base", "kernels"}
+        | {"kernels.matmul.microkernels.record"},
         "lower": {"kernels"},
         "entry": {"llvm", "scalar", "targets.base", "loops", "plan", "kernels"},
         "report": {"loops", "plan", "entry"},

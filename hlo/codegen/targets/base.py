@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.choices import Choices
     from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder, Val
     from hlo.ir import Instruction
@@ -58,7 +59,13 @@ class Plan:
 
 
 class Target(ABC):
-    """A machine, as planning sees it."""
+    """A machine, as planning sees it.
+
+    choices: what was measured to be the fastest, and where there was a choice; None to go by
+    estimates.
+    """
+
+    choices: Choices | None = None
 
     @property
     def vector_bits(self) -> int:

@@ -106,6 +106,23 @@ class Product:
     c_offset: int = 0
     is_whole: bool = True
 
+    @property
+    def key(self) -> str:
+        """What its speed depends on: all but where operands come from."""
+
+        def dims(name: str, found: Dims) -> str:
+            texts = (f"{d.size}:{d.a},{d.b},{d.c}{d.name and ' ' + d.name}" for d in found)
+            return f"{name}[{' '.join(texts)}]"
+
+        def operand(source: Source) -> str:
+            bounds = "".join(f" {b}" for b in source.bounds)
+            return f"{source.et}+{source.offset}{bounds}"
+
+        p = self.simplified()
+        sizes = ("batch", p.batch), ("m", p.m), ("n", p.n), ("k", p.k)
+        types = f"{operand(p.a)} x {operand(p.b)} -> {p.arithmetic.total} -> {p.store}"
+        return " ".join(["product", types, *(dims(*s) for s in sizes)])
+
     def source(self, side: str) -> Source:
         return self.a if side == "a" else self.b
 

@@ -130,6 +130,14 @@ class Schedule:
     direct: bool
     cost: float
 
+    @property
+    def name(self) -> str:
+        """What sets it apart from other schedules of one product that take sums in one order."""
+        roles = "x".join(str(count(d)) for d in (self.p.batch, self.p.m, self.p.n))
+        packings = f"{self.a.name.lower()}+{self.b.name.lower()}"
+        order = f"{self.a_order.name.lower()}"
+        return f"{self.kernel.name} {roles} {self.rows}x{self.columns} {packings} {order}"
+
     @cached_property
     def row_blocks(self) -> int:
         return -(-count(self.p.m) // self.rows)

@@ -28,6 +28,8 @@ _PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
 _TASKS, _TASK_COST = 16, 20_000
 # How often a partial sum of split-k is moved: written for blocks of k, read for the final sum.
 _SHARE_MOVES = 3
+# So many schedules are measured where it is measured which is the fastest.
+_MEASURED = 8
 # The cost of an element that goes to its place in a group on its own.
 _SCATTERED = 3.0
 # Sets of a first-level cache: lines so far apart that they share one displace each other.
@@ -41,9 +43,38 @@ _Kernels = Mapping[tuple[ElementType, ElementType], Sequence[Microkernel]]
 def best_schedule(p: Product, target: Target) -> Schedule:
     """Return the cheapest way to compute a product whose sizes are all positive."""
     a, b, total = p.a.et, p.b.et, p.arithmetic.total
-    return _best_schedule(
-        p, target, tuple(target.microkernels(a, b, total)), tuple(target.microkernels(b, a, total))
-    )
+    kernels = tuple(target.microkernels(a, b, total)), tuple(target.microkernels(b, a, total))
+    best = _best_schedule(p, target, *kernels)
+    if target.choices is None:
+        return best
+    found = _schedules(*_prepared(p, *kernels), target, (1.0, 0.5, 2.0))
+    others = sorted((s for s in found if _sums_alike(s, best)), key=lambda s: s.cost)
+    ways = {s.name: s for s in (best, *others)}
+    names = list(ways)[:_MEASURED]
+    return target.choices.choose(p.key, {n: ways[n] for n in names})
+
+
+def _sums_alike(s: Schedule, t: Schedule) -> bool:
+    """True when two schedules add up the same products in the same order.
+
+    Where vectors run along n each sum is a chain of its own, whatever the size of the tile; other
+    microkernels are alike only to themselves.
+    """
+    is_chain = all(x.kernel.rhs.order is PanelOrder.K_OUTERMOST for x in (s, t))
+    family, other = (x.kernel.name.rpartition(".")[0] for x in (s, t))
+    is_same = s.kernel is t.kernel or (is_chain and family == other and s.kernel.kr == t.kernel.kr)
+    order, other_order = ([(d.size, *sorted((d.a, d.b))) for d in x.cut.dims] for x in (s, t))
+    blocks, other_blocks = ((x.cut.level, x.cut.step, x.shares) for x in (s, t))
+    return is_same and order == other_order and blocks == other_blocks
+
+
+def _prepared(
+    p: Product, kernels: tuple[Microkernel, ...], flipped: tuple[Microkernel, ...]
+) -> tuple[Product, _Kernels]:
+    """Return a product without superfluous dimensions, and the microkernels by types."""
+    by_types = {(p.b.et, p.a.et): flipped, (p.a.et, p.b.et): kernels}
+    p, one = p.simplified(), (Dim(1),)
+    return replace(p, m=p.m or one, n=p.n or one, k=p.k or one), by_types
 
 
 @lru_cache(maxsize=512)
@@ -53,10 +84,8 @@ def _best_schedule(
     kernels: tuple[Microkernel, ...],
     flipped: tuple[Microkernel, ...],
 ) -> Schedule:
-    by_types = {(p.b.et, p.a.et): flipped, (p.a.et, p.b.et): kernels}
-    p, one = p.simplified(), (Dim(1),)
-    p = replace(p, m=p.m or one, n=p.n or one, k=p.k or one)
-    return min(_schedules(p, by_types, target), key=lambda s: (_rank(s), s.cost))
+    found = _schedules(*_prepared(p, kernels, flipped), target)
+    return min(found, key=lambda s: (_rank(s), s.cost))
 
 
 def _rank(s: Schedule) -> int:
@@ -85,15 +114,18 @@ def own_batches(batch: Dims) -> int:
     return count([d for d in batch if d.b])
 
 
-def _schedules(p: Product, kernels: _Kernels, target: Target) -> Iterator[Schedule]:
-    """Yield the ways to compute a product."""
+def _schedules(
+    p: Product, kernels: _Kernels, target: Target, scales: Sequence[float] = (1.0,)
+) -> Iterator[Schedule]:
+    """Yield the ways to compute a product. scales: of panels, over the size that is estimated."""
     for q in _variants(p):
         for kernel in kernels[q.a.et, q.b.et]:
             if count(q.m) not in kernel.m or count(q.n) not in kernel.n:
                 continue
             for cut in _cuts(q, kernel):
                 if _has_whole_steps(cut, kernel):
-                    yield _schedule(q, kernel, cut, target)
+                    for scale in scales:
+                        yield _schedule(q, kernel, cut, target, int(_PANEL_BYTES * scale))
 
 
 def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
@@ -199,7 +231,9 @@ def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bo
     return abs(row) == 1 and not _crowded(step * size, cut.most)
 
 
-def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Schedule:
+def _schedule(
+    p: Product, kernel: Microkernel, cut: Cut, target: Target, panel_bytes: int
+) -> Schedule:
     """Return the schedule of a product with a microkernel and blocks of k."""
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
     lanes, size = lanes_of(target, kernel.total), kernel.arithmetic.bytes
@@ -217,10 +251,10 @@ def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Sche
         a_order = PanelOrder.K_INNERMOST if runs else PanelOrder.K_OUTERMOST
         if a is Packing.IN_PLACE and not _pays_in_place(p, kernel, cut, strips):
             a = Packing.PER_TASK
-    panel = _PANEL_BYTES // (kernel.groups(cut.most) * kernel.lhs.bytes)
+    panel = panel_bytes // (kernel.groups(cut.most) * kernel.lhs.bytes)
     rows = _share(m, panel * (4 if a is Packing.IN_PLACE and not has_strips else 1), kernel.mr)
     b = Packing.IN_PLACE if _can_read(p, "b", kernel, cut) else Packing.PER_TASK
-    panel = _PANEL_BYTES // (cut.most * size)
+    panel = panel_bytes // (cut.most * size)
     if not has_strips:
         columns = _share(n, panel * (4 if b is Packing.IN_PLACE else 1), kernel.nr)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo.codegen.choices import Choices
 from hlo.codegen.targets.cpu.arm import AArch64, Armv7
 from hlo.codegen.targets.cpu.base import Cpu
 from hlo.codegen.targets.cpu.riscv import RiscV64
@@ -27,7 +28,7 @@ def architecture_of(triple: str) -> type[Cpu]:
     return _NAMED.get(triple.split("-")[0].lower(), UnlistedCpu)
 
 
-def cpu_target(triple: str, data_layout: str, features: str) -> Cpu:
+def cpu_target(triple: str, data_layout: str, features: str, choices: Choices | None = None) -> Cpu:
     """Return a processor from its triple and LLVM's feature string (`+avx2,-avx512f,...`)."""
     have = frozenset(f[1:] for f in features.split(",") if f.startswith("+"))
-    return architecture_of(triple)(triple, data_layout, have)
+    return architecture_of(triple)(triple, data_layout, have, choices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +11,7 @@ from hlo.codegen.targets.base import Launcher, LlvmTarget, Plan
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.choices import Choices
     from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder
     from hlo.ir import Instruction
@@ -35,6 +37,7 @@ class Cpu(LlvmTarget):
     triple: str
     data_layout: str
     features: frozenset[str] = frozenset()
+    choices: Choices | None = None
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -63,7 +66,8 @@ class Cpu(LlvmTarget):
     def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
         from hlo.codegen.kernels.planners import plan_of
 
-        return plan_of(inst, roles, self)
+        with nullcontext() if self.choices is None else self.choices.of(inst.name):
+            return plan_of(inst, roles, self)
 
     def microkernels(
         self, lhs: ElementType, rhs: ElementType, total: ElementType

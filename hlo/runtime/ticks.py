@@ -1,4 +1,4 @@
-"""The clock of profiles: the processor's counter of time, and what its ticks last.
+"""The clock of native code that is measured: the processor's counter, and what its ticks last.
 
 These counters run at one rate on all processors of a machine, whatever their frequency, and take
 some nanoseconds to read. Where there is none that programs may read it is the system's monotonic
