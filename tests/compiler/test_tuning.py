@@ -6,7 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from hlo_tools.compile import main
@@ -159,7 +158,7 @@ def test_what_cannot_be_measured() -> None:
     for seconds in (0, -1.0, float("inf"), float("nan")):
         with pytest.raises(hlo.HloError, match="is no number of seconds"):
             hlo.compile(module, tune=seconds)
-    with pytest.raises(hlo.HloError, match="there is no such file|no such file"):
+    with pytest.raises(hlo.HloError, match="no such file"):
         hlo.compile(module, tune="missing.json")
 
 
