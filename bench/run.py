@@ -12,8 +12,9 @@ error   ours over XLA's: the distance from the results in double precision, root
 other   our run time over that of the fastest of numpy, scipy and onnxruntime, which is named,
         where they do the same job
 roof    the share of our run time that the machine needs at least, for the operations of programs
-        with products at the speed of arithmetic in registers (bf16, s8: of a large product), or for the bytes at that of a sum of large
-        arrays: arrays that the caches hold can have more than all
+        with products at the speed of arithmetic in registers (bf16 and s8: of a large product), or
+        for the bytes at that of a sum of large arrays: arrays that the caches hold can have more
+        than all
 """
 
 from __future__ import annotations
