@@ -9,5 +9,6 @@ It is decided here once, for two drivers: code generation carries it out on the 
   post_dominators  values that are computed once though they have several users
   roles            a role for each instruction: a kernel, fused into its users, a scalar, ...
   rows             kernels that go row by row absorb reductions of these rows
+  chains           products absorb others, with what is computed of their rows
   siblings         kernels that become one of several results
 """

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
 from hlo.analysis.fusion.operations import CHEAP, MAX_INSTRUCTIONS, is_on_demand
@@ -108,7 +109,7 @@ def rows_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None
         if inst.opcode == "reduce":
             rows = _space(root, inst)
             assert rows is not None
-            _walk(rows, roles)
+            walk_rows(rows, roles)
             return rows
         seen.add(inst)
         todo.extend(inst.operands)
@@ -127,6 +128,8 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
     for inst in parent.in_order():
         if inst is rows.root or inst not in rows.uses or roles[inst] is not Role.FUSED:
             continue
+        if inst.opcode == "dot":
+            continue  # all its rows are there before, see `chains`
         if inst.opcode == "reduce":
             found.append((inst, False))
             continue
@@ -143,6 +146,15 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
     return found
 
 
+def row_space(root: Instruction, dimensions: Collection[int]) -> Rows | None:
+    """Return the rows of an array along some dimensions, None if those are not the innermost."""
+    shape = root.array_shape
+    order = loop_order(shape)
+    gone = [d for d in order if d in dimensions]
+    outer = len(order) - len(gone)
+    return Rows(root, shape, tuple(order), outer) if gone and order[outer:] == gone else None
+
+
 def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     """Return the row space of a kernel that a reduction's result goes into, if they go together."""
     shape = root.operands[0].shape if root.opcode == "reduce" else root.shape
@@ -157,7 +169,7 @@ def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     return rows
 
 
-def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
+def walk_rows(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
     """Find all that the root reads, through what is fused; False if that is too much."""
     rows.uses.clear()
     rows.count.clear()
@@ -187,7 +199,7 @@ def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
         if len(rows.uses) > MAX_INSTRUCTIONS:
             return False
         renamed = roles[node] is Role.ALIAS and node.opcode in _RENAMED
-        if roles[node] is Role.FUSED or renamed:
+        if node.opcode != "dot" and (roles[node] is Role.FUSED or renamed):
             visit(node, loop_dims)
     return True
 
@@ -219,30 +231,47 @@ def _absorbed(
     readers: dict[Instruction, set[Instruction]],
 ) -> dict[Instruction, Role]:
     """Return the roles that change where a kernel absorbs others: none if no reduction is one."""
+    changes = absorbed_by(rows, {rows.root}, comp, roles, readers, can_absorb)
+    return changes if any(i.opcode == "reduce" for i in changes) else {}
+
+
+def absorbed_by(
+    rows: Rows,
+    members: set[Instruction],
+    comp: Computation,
+    roles: Mapping[Instruction, Role],
+    readers: dict[Instruction, set[Instruction]],
+    absorbs: Callable[[Rows, Instruction], bool],
+) -> dict[Instruction, Role]:
+    """Return the roles that change where rows are computed with all that only they are made of.
+
+    members: kernels, or what becomes part of one, that may read what is absorbed; to which that is
+    added. readers: of instructions, as far as known by these roles. absorbs: whether an instruction
+    that is a kernel can be part of the rows. There are no changes if the rows take too much memory.
+    """
     changes: dict[Instruction, Role] = {}
-    trial = ChainMap(changes, roles)
-    members = {rows.root}
+    trial = ChainMap(changes, cast(MutableMapping[Instruction, Role], roles))
     grown = True
     while grown:
         grown = False
-        if not _walk(rows, trial):
+        if not walk_rows(rows, trial):
             return {}
         for inst in list(rows.uses):
             if trial[inst] is not Role.KERNEL or inst.opcode == "constant":
                 continue
             if inst not in readers:
                 readers[inst] = readers_of(inst, comp, roles)
-            if readers[inst] <= members and _can_absorb(rows, inst):
+            if readers[inst] <= members and absorbs(rows, inst):
                 changes[inst] = Role.FUSED
                 members.add(inst)
                 grown = True
-    if not any(i.opcode == "reduce" for i in changes):
+    if not changes:
         return {}
     for inst in comp.in_order():
         renamed = inst in rows.uses and roles[inst] is Role.ALIAS
         if renamed and trial[inst.operands[0]] is Role.FUSED:
             changes[inst] = Role.FUSED
-    _walk(rows, trial)
+    walk_rows(rows, trial)
     kept = [i.shape for i, is_array in locals_of(rows, trial) if is_array]
     size = sum(s.element_type.byte_width for s in kept)  # type: ignore[attr-defined]
     return changes if size * rows.length <= _KEPT_BYTES else {}
@@ -281,7 +310,8 @@ def _first_space(
     return None
 
 
-def _can_absorb(rows: Rows, inst: Instruction) -> bool:
+def can_absorb(rows: Rows, inst: Instruction) -> bool:
+    """True for a kernel that rows can be computed with: a reduction of them, or an operation."""
     if not is_plain(inst.shape):
         return False
     if inst.opcode == "reduce":

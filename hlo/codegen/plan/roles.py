@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
+from hlo.analysis.fusion.chains import absorb_chains
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
 from hlo.analysis.fusion.roles import Role, roles_in
 from hlo.analysis.fusion.rows import absorb_rows
@@ -25,6 +26,7 @@ def assign_roles(entry: Computation) -> dict[Instruction, Role]:
     for comp in computations_of(entry):
         own = roles_in(comp)
         absorb_rows(comp, own)
+        absorb_chains(comp, own)
         roles |= own
     return roles
 

@@ -22,7 +22,7 @@ from hlo.codegen.kernels.matmul.product import (
 from hlo.codegen.kernels.views import StridedView, common_digits, view_of, whole_view
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.element import Indices, physical_index
-from hlo.codegen.loops.kernel import Kernel, loop_nest, over_elements, planner, split_index
+from hlo.codegen.loops.kernel import Kernel, loop_nest, over_elements, split_index
 from hlo.codegen.plan.liveness import collect_leaves
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Cplx
@@ -34,7 +34,6 @@ from hlo.values.types import ArrayShape, ElementType, complex_of
 Labels = Sequence[str]
 
 
-@planner("dot")
 def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
     """Materialize operands that are not in memory, then multiply."""
     lhs, rhs = (o.array_shape for o in inst.operands)
@@ -44,22 +43,31 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
     if lhs.num_elements == 0:
         return Plan((fill_with_zeros,))
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
-    labels = _labels(inst, lhs.rank, rhs.rank)
     steps = Steps()
     views = [operand_view(steps, inst, n, roles, sums) for n in (0, 1)]
-    c = whole_view(inst, result)
-    loops = _loops([*views, c], labels)
-    if loops is None:
+    product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
+    if product is None:
         views = [settled(steps, inst, n, sums) for n in (0, 1)]
-        loops = _loops([*views, c], labels)
-        assert loops is not None
-    a, b = (source_of(v, inst, roles) for v in views)
-    parts = {kind: tuple(d for k, d in loops if k == kind) for kind in "bmnk"}
-    product = Product(
-        a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store
-    )
+        product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
+        assert product is not None
     add_contraction(steps, product, sums, result, target)
     return steps.plan()
+
+
+def product_of(
+    inst: Instruction, views: Sequence[StridedView], sources: Sequence[Source], sums: SumTypes
+) -> Product | None:
+    """Return the product of two views of operands, None if they do not count dimensions alike."""
+    lhs, rhs = (o.array_shape for o in inst.operands)
+    c = whole_view(inst, inst.array_shape)
+    loops = _loops([*views, c], _labels(inst, lhs.rank, rhs.rank))
+    if loops is None:
+        return None
+    a, b = sources
+    parts = {kind: tuple(d for k, d in loops if k == kind) for kind in "bmnk"}
+    return Product(
+        a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store
+    )
 
 
 def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, Labels, Labels]:
@@ -97,17 +105,30 @@ def _loops(views: Sequence[StridedView], labels: Sequence[Labels]) -> list[tuple
 
 
 def operand_view(
-    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
+    steps: Steps,
+    inst: Instruction,
+    number: int,
+    roles: Mapping[Instruction, Role],
+    sums: SumTypes,
+    path: Sequence[int] = (),
 ) -> StridedView:
-    """Return an operand as memory, computed by a step before if it is not there."""
+    """Return an operand as memory, computed by a step before if it is not there.
+
+    path: as of `settled`.
+    """
     found = view_of(inst.operands[number], roles)
     if found is None or (sums.is_complex and found.et is not complex_of(sums.total)):
-        return settled(steps, inst, number, sums)
+        return settled(steps, inst, number, sums, path)
     return found
 
 
-def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> StridedView:
-    """Return an operand as scratch memory, which a step before fills."""
+def settled(
+    steps: Steps, inst: Instruction, number: int, sums: SumTypes, path: Sequence[int] = ()
+) -> StridedView:
+    """Return an operand as scratch memory, which a step before fills.
+
+    path: the numbers of operands that lead from the kernel's instruction to this one.
+    """
     shape = inst.operands[number].array_shape
     et = shape.element_type
     if sums.is_complex:
@@ -115,7 +136,7 @@ def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> Str
     elif sums.total.is_float:
         et = sums.total
     memory = steps.memory(shape.num_elements * et.byte_width)
-    steps.emitters.append(_Settle(number, et, memory))
+    steps.emitters.append(_Settle((*path, number), et, memory))
     return whole_view(memory, shape, et)
 
 
@@ -131,12 +152,14 @@ def source_of(view: StridedView, inst: Instruction, roles: Mapping[Instruction, 
 class _Settle:
     """Computes a fused operand, in another type if that is what sums are taken in."""
 
-    operand: int
+    path: tuple[int, ...]
     et: ElementType
     scratch: int
 
     def __call__(self, k: Kernel) -> Extent:
-        inst = k.inst.operands[self.operand]
+        inst = k.inst
+        for number in self.path:
+            inst = inst.operands[number]
         shape = inst.array_shape
 
         def body(at: Indices) -> None:

@@ -55,7 +55,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
         strips = -(-count(s.p.n) // s.kernel.nr)
         groups = own_batches(s.p.batch) * strips * s.kernel.nr * s.kernel.groups(count(s.p.k))
         shared = steps.memory(groups * s.kernel.rhs.bytes)
-        steps.emitters.append(_PackShared(s, shared))
+        steps.emitters.append(PackShared(s, shared))
     if s.shares > 1:
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
     steps.emitters.append(_Multiply(s, own, shared, partial, elements))
@@ -83,7 +83,7 @@ def over_tasks(
 
 
 @dataclass(frozen=True)
-class _PackShared:
+class PackShared:
     """Copies B into strips `[batch][strip][k][columns]`, zeros where it has no more columns."""
 
     s: Schedule
@@ -140,7 +140,7 @@ class _Multiply:
         m0, n0 = b.mul(row_block, s.rows), b.mul(column_block, s.columns)
         rows = b.minimum(s.rows, b.sub(m, m0)) if m % s.rows else s.rows
         columns = b.minimum(s.columns, b.sub(n, n0)) if n % s.columns else s.columns
-        t = _Task(k, s, slot, self.shared, batch, m0, n0, rows, columns)
+        t = BlockTask(k, s, slot, self.shared, batch, m0, n0, rows, columns)
         base, store = k.outputs[0], p.store
         offset: Index = p.c_offset
         if s.shares > 1:
@@ -148,7 +148,7 @@ class _Multiply:
             offset = b.add(b.mul(share, self.elements), p.c_offset)
         for d, i in zip(p.batch, batch, strict=True):
             offset = b.add(offset, b.mul(i, d.c))
-        result = _Result(store.result_address(b, base, offset), store)
+        result = Result(store.result_address(b, base, offset), store)
         c = t.target(result)
         number = s.cut.number
         first: Index = 0
@@ -156,11 +156,7 @@ class _Multiply:
         if s.shares > 1:
             first = b.udiv(b.mul(share, number), s.shares)
             last = b.udiv(b.mul(b.add(share, 1), number), s.shares)
-        if number == 1:
-            t.multiply(s.cut.block(b, 0), c, FALSE)
-        else:
-            with b.loop(first, last, plain=True) as i:
-                t.multiply(s.cut.block(b, i), c, b.compare("ne", i, first))
+        t.add_up(c, first, last)
         if not s.direct:
             t.deliver(result, c)
 
@@ -174,23 +170,28 @@ class _Panel:
 
 
 @dataclass(frozen=True)
-class _Result:
+class Result:
     """Where the sums of a batch go."""
 
     address: str
     store: Types
 
 
-class _Task:
-    """Emission of one block of the result."""
+class BlockTask:
+    """Emission of one block of the result.
+
+    slot: the address of the task's panels. shared: the number of the memory that `PackShared` has
+    filled. a0: the row of A that is the first, where that is another one than of the result.
+    """
 
     def __init__(
         self, k: Kernel, s: Schedule, slot: str, shared: int, batch: Sequence[Index], m0: Index,
-        n0: Index, rows: Index, columns: Index,
+        n0: Index, rows: Index, columns: Index, a0: Index | None = None,
     ) -> None:  # fmt: skip
         self.k, self.b, self.s, self.p, self.kernel = k, k.b, s, s.p, s.kernel
         self.shared, self.batch = shared, batch
         self.m0, self.n0, self.rows, self.columns = m0, n0, rows, columns
+        self.a0 = m0 if a0 is None else a0
         self.type = s.p.arithmetic.type
         at, addresses = 0, []
         for size in s.panel_bytes:
@@ -198,7 +199,7 @@ class _Task:
             at += size
         self.a_panel, self.b_panel, self.sums = addresses
 
-    def target(self, result: _Result) -> StridedMatrix:
+    def target(self, result: Result) -> StridedMatrix:
         """Return where the microkernel writes."""
         b, p = self.b, self.p
         if not self.s.direct:
@@ -232,6 +233,15 @@ class _Task:
         whole = b.udiv(b.add(length, unit - 1), unit)
         return b.mul(whole, unit // self.kernel.group)
 
+    def add_up(self, c: StridedMatrix, first: Index, last: Index) -> None:
+        """Write the sum of the products of some blocks of k."""
+        b, cut = self.b, self.s.cut
+        if cut.number == 1:
+            self.multiply(cut.block(b, 0), c, FALSE)
+        else:
+            with b.loop(first, last, plain=True) as i:
+                self.multiply(cut.block(b, i), c, b.compare("ne", i, first))
+
     def multiply(self, block: KBlock, c: StridedMatrix, more: Val) -> None:
         """Add the products of a block of k."""
         b = self.b
@@ -263,7 +273,7 @@ class _Task:
         """Return where A is: address, strides along rows and k in groups."""
         b, s, lhs = self.b, self.s, self.kernel.lhs
         if s.a is Packing.IN_PLACE:
-            return self._origin("a", self.m0, block)
+            return self._origin("a", self.a0, block)
         has_zeros = self.p.a.bounds or count(self.p.k) % self.kernel.k_multiple
         rows = self.rows
         if lhs.is_padded and count(self.p.m) % self.kernel.mr:
@@ -272,7 +282,7 @@ class _Task:
             lines = rows if s.a_order is PanelOrder.K_INNERMOST else depth
             clear(b, self.a_panel, lhs.bytes, b.mul(lines, s.a_pitch))
         packer = Packer(self.k, self.p, "a", lhs)
-        packer.pack(self.a_panel, s.a_pitch, s.a_order, self.m0, self.rows, block, self.batch)
+        packer.pack(self.a_panel, s.a_pitch, s.a_order, self.a0, self.rows, block, self.batch)
         if s.a_order is PanelOrder.K_INNERMOST:
             return self.a_panel, s.a_pitch, 1
         return self.a_panel, 1, s.a_pitch
@@ -353,7 +363,7 @@ class _Task:
 
         _when(b, b.compare("sgt", rest, 0), last)
 
-    def deliver(self, result: _Result, sums: StridedMatrix) -> None:
+    def deliver(self, result: Result, sums: StridedMatrix) -> None:
         """Bring the sums to the result."""
         b, p = self.b, self.p
         m, n = merged(p.m, "c") or (Dim(1),), merged(p.n, "c") or (Dim(1),)

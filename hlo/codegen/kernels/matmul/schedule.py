@@ -162,14 +162,14 @@ class Schedule:
         """The distance of rows in A's panel, or of groups of k where those are outermost."""
         if self.a_order is PanelOrder.K_OUTERMOST:
             return self.rows
-        return _pitch(self.depth, self.kernel.lhs.bytes)
+        return pitch(self.depth, self.kernel.lhs.bytes)
 
     @property
     def b_pitch(self) -> int:
         """The distance of columns in a local panel of B, or of groups of k, as for A."""
         if self.kernel.rhs.order is PanelOrder.K_OUTERMOST:
             return self.wide_columns
-        return _pitch(self.depth, self.kernel.rhs.bytes)
+        return pitch(self.depth, self.kernel.rhs.bytes)
 
     @property
     def wide_columns(self) -> int:
@@ -207,7 +207,7 @@ class Schedule:
         return sum(self.panel_bytes)
 
 
-def _pitch(length: int, size: int) -> int:
+def pitch(length: int, size: int) -> int:
     """Return a distance between rows of `length` such that few rows share a cache set."""
     lines = -(-length * size // LINE)
     return (lines | 1) * LINE // size

@@ -88,6 +88,30 @@ def _best_schedule(
     return min(found, key=lambda s: (_rank(s), s.cost))
 
 
+def block_schedule(p: Product, rows: int, target: Target) -> Schedule:
+    """Return the cheapest way to multiply all of B by some rows at a time, in tasks of others.
+
+    The product stays as it is: what is m, and in what order dimensions are, is decided elsewhere.
+    rows: of a block, at the most. B is packed before all tasks where many of them read it.
+    """
+    found = [
+        _schedule(p, kernel, cut, target, _PANEL_BYTES)
+        for kernel in target.microkernels(p.a.et, p.b.et, p.arithmetic.total)
+        if count(p.m) in kernel.m and count(p.n) in kernel.n
+        for cut in _cuts(p, kernel)
+        if _has_whole_steps(cut, kernel)
+    ]
+    s = min(found, key=lambda s: (_rank(s), s.cost))
+    rows = _share(count(p.m), rows, s.kernel.mr)
+    columns, b = count(p.n), s.b
+    if s.kernel.rhs.order is PanelOrder.K_OUTERMOST:
+        columns = -(-columns // s.kernel.nr) * s.kernel.nr
+        if b is not Packing.IN_PLACE:
+            own = own_batches(p.batch) == count(p.batch)
+            b = Packing.PER_TASK if own and count(p.m) <= 2 * rows else Packing.SHARED
+    return replace(s, rows=rows, columns=columns, shares=1, b=b)
+
+
 def _rank(s: Schedule) -> int:
     """Return what goes before cost: microkernels that take groups along k before all others.
 

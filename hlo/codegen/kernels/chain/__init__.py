@@ -1,0 +1,1 @@
+"""Products whose operands are made of other products' results, block by block of their rows."""
