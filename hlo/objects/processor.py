@@ -1,7 +1,8 @@
 """Detection of the processor at run time: which level of an object's code it can run, in LLVM IR.
 
 The instructions that tell, cpuid and xgetbv, are machine code: LLVM IR cannot express them, and
-llvmlite includes the assembly parser of the host architecture only.
+llvmlite includes the assembly parser of the host architecture only. Tile registers (AMX) are asked
+for, by a system call of Linux; no other system is known to give them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from hlo.codegen.targets.cpu.x86 import CPUID_BITS
 from hlo.objects.targets import Platform
 
 # Bits of XCR0: the registers that the operating system saves on context switches.
-_SAVES_AVX, _SAVES_AVX512, _SAVES_APX = 0x06, 0xE6, 1 << 19
+_SAVES_AVX, _SAVES_AVX512, _SAVES_APX, _SAVES_TILES = 0x06, 0xE6, 1 << 19, 3 << 17
 # The bit of cpuid that says that xgetbv exists.
 _CAN_READ_XCR0 = (1, 0, "c", 27)
 _OF_AVX = ("fma", "f16c", "xop", "fma4")
@@ -30,6 +31,12 @@ def choice(symbol: str, levels: Sequence[Collection[str]], platform: Platform) -
     `instructions`.
     """
     call = f"{_convention(platform)} void"
+    answer = _answer(levels, call, platform)
+    declared = "".join(
+        f"declare {call} @{name}({parameters})\n"
+        for name, parameters in _PARAMETERS.items()
+        if f"@{name}(" in answer
+    )
     tables = " uwtable" if platform.container == "coff" else ""
     return f"""
 @{symbol}.chosen = internal global i32 0, align 4
@@ -48,22 +55,24 @@ done:
 }}
 define internal i32 @{symbol}.ask() cold noinline nounwind{tables} {{
 entry:
-{_answer(levels, call, is_darwin=platform.container == "macho")}
+{answer}
 }}
-declare {call} @{_CPUID}(ptr, i32, i32)
-declare {call} @{_XGETBV}(ptr)
-"""
+{declared}"""
 
 
-def instructions(platform: Platform) -> str:
+def instructions(platform: Platform, choice: str) -> str:
     """Return the functions for the instructions that LLVM IR lacks, to be linked in last.
 
+    choice: what calls them.
+
     LLVM takes their bodies for empty: it must not optimize what calls them. They store the
-    registers eax, ebx, ecx, edx; the lower half of XCR0.
+    registers eax, ebx, ecx, edx; the lower half of XCR0; what Linux answers who asks for tiles.
     """
-    cpuid, xgetbv = (bytes.fromhex(code) for code in _CODE[platform.arch])
     parts = []
-    for name, parameters, code in ((_CPUID, "ptr, i32, i32", cpuid), (_XGETBV, "ptr", xgetbv)):
+    for name, text in _CODE[platform.arch].items():
+        if f"@{name}(" not in choice:
+            continue
+        code, parameters = bytes.fromhex(text), _PARAMETERS[name]
         body = "".join(f"\\{byte:02X}" for byte in code)
         parts.append(
             f"define {_convention(platform)} void @{name}({parameters}) naked noinline nounwind "
@@ -77,8 +86,9 @@ def _convention(platform: Platform) -> str:
     return "x86_64_sysvcc" if platform.arch == "x86_64" else "ccc"
 
 
-def _answer(levels: Sequence[Collection[str]], call: str, *, is_darwin: bool) -> str:
+def _answer(levels: Sequence[Collection[str]], call: str, platform: Platform) -> str:
     """Return the body of the function that asks the processor. call: of what type a call is."""
+    is_darwin = platform.container == "macho"
     needs = [_needs(features) for features in levels]
     saved = [_saved(features, is_darwin=is_darwin) for features in levels]
     asked = {word[:2] for need in needs for word in need}
@@ -109,6 +119,7 @@ def _answer(levels: Sequence[Collection[str]], call: str, *, is_darwin: bool) ->
             "narrow:",
             "  %xcr0 = phi i32 [ 0, %entry ], [ %xcr0.read, %wide ]",
         ]
+    can_have_tiles = platform.arch == "x86_64" and "linux" in platform.machine.triple
     level = str(len(levels) + 1)
     for number, (need, bits) in enumerate(zip(needs, saved, strict=True), 1):
         tests = [(f"%leaf{n:x}.{p}.{r}.is", mask) for (n, p, r), mask in sorted(need.items())]
@@ -122,9 +133,33 @@ def _answer(levels: Sequence[Collection[str]], call: str, *, is_darwin: bool) ->
                 f"  {name} = and i1 {name}.all, {fits}",
             ]
             fits = name
+        if any(map(_is_of_tiles, levels[number - 1])):
+            fits = _with_tiles(lines, call, number, fits) if can_have_tiles else "false"
         lines.append(f"  %level{number} = select i1 {fits}, i32 {number}, i32 {level}")
         level = f"%level{number}"
     return "\n".join([*lines, f"  ret i32 {level}"])
+
+
+def _is_of_tiles(feature: str) -> bool:
+    return feature.startswith("amx-")
+
+
+def _with_tiles(lines: list[str], call: str, number: int, fits: str) -> str:
+    """Add lines that ask for tiles if a level fits; returns whether it does and they were given."""
+    ask, asked, name = (f"{word}{number}" for word in ("tiles", "asked", "given"))
+    lines += [
+        f"  br label %before{number}",
+        f"before{number}:",
+        f"  br i1 {fits}, label %{ask}, label %{asked}",
+        f"{ask}:",
+        f"  call {call} @{_TILES}(ptr %answer)",
+        f"  %{name}.answer = load i32, ptr %answer, align 4",
+        f"  %{name}.is = icmp eq i32 %{name}.answer, 0",
+        f"  br label %{asked}",
+        f"{asked}:",
+        f"  %{name} = phi i1 [ false, %before{number} ], [ %{name}.is, %{ask} ]",
+    ]
+    return f"%{name}"
 
 
 def _asked(call: str, name: str, leaf: int, part: int, registers: Iterable[str]) -> list[str]:
@@ -163,6 +198,8 @@ def _saved(features: Collection[str], *, is_darwin: bool) -> int:
             bits |= _SAVES_AVX512 if is_long else _SAVES_AVX
         elif feature == "egpr":
             bits |= _SAVES_APX
+        elif _is_of_tiles(feature):
+            bits |= _SAVES_TILES
     return bits
 
 
@@ -173,11 +210,12 @@ def _signed(word: int) -> int:
 
 # --- machine code -------------------------------------------------------------------------------
 
-_CPUID, _XGETBV = "hlo.cpuid", "hlo.xgetbv"
-# The two by architecture. Of x86-64 they get arguments as on Linux.
+_CPUID, _XGETBV, _TILES = "hlo.cpuid", "hlo.xgetbv", "hlo.tiles"
+_PARAMETERS = {_CPUID: "ptr, i32, i32", _XGETBV: "ptr", _TILES: "ptr"}
+# They by architecture. Of x86-64 they get arguments as on Linux. On 32 bits nobody asks for tiles.
 _CODE = {
-    "x86_64": (
-        (
+    "x86_64": {
+        _CPUID: (
             "4989d8"  # mov r8, rbx: the caller's
             "89f0"  # mov eax, esi
             "89d1"  # mov ecx, edx
@@ -189,15 +227,24 @@ _CODE = {
             "4c89c3"  # mov rbx, r8
             "c3"  # ret
         ),
-        (
+        _XGETBV: (
             "31c9"  # xor ecx, ecx
             "0f01d0"  # xgetbv
             "8907"  # mov [rdi], eax
             "c3"  # ret
         ),
-    ),
-    "i686": (
-        (
+        _TILES: (
+            "4989f8"  # mov r8, rdi
+            "b89e000000"  # mov eax, 158: arch_prctl
+            "bf23100000"  # mov edi, 0x1023: ARCH_REQ_XCOMP_PERM
+            "be12000000"  # mov esi, 18: the data of tiles
+            "0f05"  # syscall
+            "418900"  # mov [r8], eax
+            "c3"  # ret
+        ),
+    },
+    "i686": {
+        _CPUID: (
             "53"  # push ebx
             "57"  # push edi
             "8b7c240c"  # mov edi, [esp + 12]
@@ -212,7 +259,7 @@ _CODE = {
             "5b"  # pop ebx
             "c3"  # ret
         ),
-        (
+        _XGETBV: (
             "57"  # push edi
             "8b7c2408"  # mov edi, [esp + 8]
             "31c9"  # xor ecx, ecx
@@ -221,5 +268,5 @@ _CODE = {
             "5f"  # pop edi
             "c3"  # ret
         ),
-    ),
+    },
 }

@@ -42,7 +42,7 @@ def joined(
         whole.link_in(module)
         whole.get_function(version.entry).linkage = "internal"
     if choice:
-        added = parsed_for(whole, instructions(base))
+        added = parsed_for(whole, instructions(base, choice))
         names = [f.name for f in added.functions]
         whole.link_in(added)
         for name in names:

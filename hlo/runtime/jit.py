@@ -16,6 +16,7 @@ from hlo.errors import HloError, did_you_mean
 from hlo.llvm import LlvmModule
 from hlo.runtime.nearby import contiguous_space
 from hlo.runtime.parts import Effort, Part, split
+from hlo.runtime.tiles import tiles_are_permitted
 from hlo.support.memory import check_address_space, threads_that_fit
 
 # What loading maps besides twice the size of the object files.
@@ -201,13 +202,17 @@ def _unlocked(name: str) -> Any:
 
 @cache
 def host_machine(features: str = "") -> Machine:
-    """Return this processor with all its features, modified by `features`.
+    """Return this processor with all its features that it may use, modified by `features`.
 
     features: changes, as in `-avx512f,-avx512vl`. Raises HloError.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     have = llvm.get_host_cpu_features()
+    if have.get("amx-tile") and not tiles_are_permitted():
+        for name in have:
+            if name.startswith("amx-"):
+                have[name] = False
     for change in filter(None, features.split(",")):
         sign, name = change[:1], change[1:]
         if sign not in ("+", "-") or name not in have or (sign == "+" and not have[name]):

@@ -22,10 +22,10 @@ from hlo.host import run_together
 from hlo.objects.exports import Reserved
 from hlo.objects.header import header
 from hlo.objects.headers import headers
-from hlo.objects.interface import Interface, find_interfaces, identifiers, is_symbol, symbol_of_file
+from hlo.objects.interface import find_interfaces, identifiers, is_symbol, symbol_of_file
 from hlo.objects.targets import platform, spelled_out
 from hlo.testing.compare import compare
-from hlo.testing.sampling import random_value
+from tests.harness.c_programs import arguments, run_program, write_program
 from tests.harness.native import (
     MACHINES,
     STRICT,
@@ -116,42 +116,6 @@ ENTRY e { x = f32[3] parameter(0)
   ROOT y = f32[3] custom-call(x), custom_call_target="triple", api_version=API_VERSION_TYPED_FFI
 }
 """
-
-
-def arguments(text: str) -> list[object]:
-    rng = np.random.default_rng(1)
-    return [random_value(rng, s) for s in parse(text).entry.parameter_shapes]
-
-
-def write_program(folder: Path, machine: Machine, text: str, symbol: str = "m") -> Interface:
-    """Write object, header and example of a module."""
-    from hlo.objects.example import example
-
-    code = machine.code(text, symbol)
-    (folder / f"{symbol}.o").write_bytes(code.write(".o", f"{symbol}.o"))
-    (folder / f"{symbol}.h").write_text(header(code.interface, "m.hlo", f"{symbol}.h"))
-    source = example(code.interface, "m.hlo", f"{symbol}.h", [f"{symbol}.o"], machine.compiler[0])
-    (folder / "example.c").write_text(source)
-    return code.interface
-
-
-def run_program(folder: Path, machine: Machine, text: str) -> None:
-    """Build the example of a module, run it, and compare with the interpreter."""
-    machine.need()
-    interface = write_program(folder, machine, text)
-    command = [*machine.compiler, *STRICT, "-O1", "example.c", "m.o", "-o", "example"]
-    run_command(command, folder)
-    args = arguments(text)
-    files = []
-    for n, (leaf, value) in enumerate(zip(interface.inputs, leaves(tuple(args)), strict=True)):
-        files.append(f"in{n}.bin")
-        (folder / files[-1]).write_bytes(physical(value, leaf.shape))
-    run_command([*machine.runner, "./example", "-o", "out", *files], folder)
-    want = leaves(interpret(parse(text), args))
-    for n, leaf in enumerate(interface.outputs):
-        got = logical((folder / f"out{n}.bin").read_bytes(), leaf.shape)
-        compared = compare(got, np.asarray(want[n]))
-        assert compared.same, f"{leaf.ident}: {compared}"
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -244,6 +244,23 @@ def test_only_the_code_of_a_level_uses_its_instructions(tmp_path: Path) -> None:
     assert any("%ymm" in code for code in codes.values())
 
 
+def test_tiles_are_asked_for(tmp_path: Path) -> None:
+    need("objdump")
+    (tmp_path / "m.o").write_bytes(compiled("sapphirerapids").write(".o", "m.o"))
+    listing = run_command(["objdump", "-d", "--no-show-raw-insn", "-M", "intel", "m.o"], tmp_path)
+    asks = listing.partition("<hlo.tiles>:")[2].partition("ret")[0]
+    lines = [" ".join(line.split()[1:]) for line in asks.strip().splitlines()]
+    call = ["mov eax,0x9e", "mov edi,0x1023", "mov esi,0x12", "syscall"]
+    assert lines[1:5] == call and lines[0] == "mov r8,rdi" and lines[5].endswith("[r8],eax")
+    need_x86("cc", "qemu-x86_64")
+    program(tmp_path, compiled("sapphirerapids,x86-64"), "cc")
+    assert on("max", tmp_path)[0] == "x86-64 0 0 8"
+    # Windows has no such call: code with tiles is for no processor.
+    windows = compiled("sapphirerapids", "x86_64-w64-mingw32").write(".o", "m.o")
+    (tmp_path / "m.o").write_bytes(windows)
+    assert "hlo.tiles" not in run_command(["objdump", "-t", "m.o"], tmp_path)
+
+
 @pytest.mark.parametrize(
     "triple", ["x86_64-pc-windows-msvc", "x86_64-w64-mingw32", "x86_64-apple-darwin"]
 )

@@ -94,8 +94,8 @@ class _Planner:
         is_settled: bool,
     ) -> StridedView:
         if is_settled:
-            return settled(self.steps, inst, number, sums, path)
-        return operand_view(self.steps, inst, number, self.roles, sums, path)
+            return settled(self.steps, inst, number, sums, self.target, path)
+        return operand_view(self.steps, inst, number, self.roles, sums, self.target, path)
 
     def _along_rows(self, p: Product) -> Product:
         """Return a first product with what runs along rows as n, in its order there."""

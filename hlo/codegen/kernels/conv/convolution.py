@@ -24,7 +24,15 @@ from hlo.codegen.kernels.matmul.contraction import (
     source_of,
 )
 from hlo.codegen.kernels.matmul.gemm import Steps
-from hlo.codegen.kernels.matmul.product import Bound, Dim, Product, Source, SumTypes, sums_of
+from hlo.codegen.kernels.matmul.product import (
+    Bound,
+    Dim,
+    Product,
+    Source,
+    SumTypes,
+    is_exact,
+    sums_of,
+)
 from hlo.codegen.kernels.views import StridedView, element_strides
 from hlo.codegen.loops.kernel import planner
 from hlo.codegen.loops.vectors import Types
@@ -47,7 +55,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
         return Plan((fill_with_zeros,))
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     steps = Steps()
-    x, w = (_strided(steps, inst, n, roles, sums) for n in (0, 1))
+    x, w = (_strided(steps, inst, n, roles, sums, target) for n in (0, 1))
     convolution = Convolution.of(inst, x, w, roles)
     phases = [list(_phases(*sizes)) for sizes in convolution.spatial]
     if any(p.taps == 0 for dim in phases for p in dim):
@@ -56,7 +64,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     for chosen in itertools.product(*phases):
         if not all(p.taps for p in chosen):
             continue
-        product = replace(convolution.product(chosen), store=sums.store)
+        product = replace(convolution.product(chosen), store=sums.store, exact=is_exact(inst))
         stencil = None if sums.is_complex else convolution.stencil(product, chosen, sums)
         if stencil is not None and stencil.is_worthwhile:
             stencils.append(stencil)
@@ -67,13 +75,14 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
 
 
 def _strided(
-    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
-) -> StridedView:
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role],
+    sums: SumTypes, target: Target,
+) -> StridedView:  # fmt: skip
     """Return an operand as memory in which every dimension has one stride."""
-    view = operand_view(steps, inst, number, roles, sums)
+    view = operand_view(steps, inst, number, roles, sums, target)
     if all(len(digits) == 1 for digits in view.dims):
         return view
-    return settled(steps, inst, number, sums)
+    return settled(steps, inst, number, sums, target)
 
 
 # --- positions and taps -------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from hlo.codegen.kernels.matmul.product import (
     Source,
     SumTypes,
     count,
+    is_exact,
     sums_of,
 )
 from hlo.codegen.kernels.views import StridedView, common_digits, view_of, whole_view
@@ -44,10 +45,10 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
         return Plan((fill_with_zeros,))
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     steps = Steps()
-    views = [operand_view(steps, inst, n, roles, sums) for n in (0, 1)]
+    views = [operand_view(steps, inst, n, roles, sums, target) for n in (0, 1)]
     product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
     if product is None:
-        views = [settled(steps, inst, n, sums) for n in (0, 1)]
+        views = [settled(steps, inst, n, sums, target) for n in (0, 1)]
         product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
         assert product is not None
     add_contraction(steps, product, sums, result, target)
@@ -66,8 +67,9 @@ def product_of(
     a, b = sources
     parts = {kind: tuple(d for k, d in loops if k == kind) for kind in "bmnk"}
     return Product(
-        a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store
-    )
+        a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store,
+        exact=is_exact(inst),
+    )  # fmt: skip
 
 
 def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, Labels, Labels]:
@@ -110,6 +112,7 @@ def operand_view(
     number: int,
     roles: Mapping[Instruction, Role],
     sums: SumTypes,
+    target: Target,
     path: Sequence[int] = (),
 ) -> StridedView:
     """Return an operand as memory, computed by a step before if it is not there.
@@ -118,12 +121,17 @@ def operand_view(
     """
     found = view_of(inst.operands[number], roles)
     if found is None or (sums.is_complex and found.et is not complex_of(sums.total)):
-        return settled(steps, inst, number, sums, path)
+        return settled(steps, inst, number, sums, target, path)
     return found
 
 
 def settled(
-    steps: Steps, inst: Instruction, number: int, sums: SumTypes, path: Sequence[int] = ()
+    steps: Steps,
+    inst: Instruction,
+    number: int,
+    sums: SumTypes,
+    target: Target,
+    path: Sequence[int] = (),
 ) -> StridedView:
     """Return an operand as scratch memory, which a step before fills.
 
@@ -133,11 +141,16 @@ def settled(
     et = shape.element_type
     if sums.is_complex:
         et = complex_of(sums.total)
-    elif sums.total.is_float:
+    elif sums.total.is_float and not _has_unit(target, et, sums.total):
         et = sums.total
     memory = steps.memory(shape.num_elements * et.byte_width)
     steps.emitters.append(_Settle((*path, number), et, memory))
     return whole_view(memory, shape, et)
+
+
+def _has_unit(target: Target, et: ElementType, total: ElementType) -> bool:
+    """True when products of a type are computed without converting it to that of sums."""
+    return any(kernel.lhs.element is et for kernel in target.microkernels(et, et, total))
 
 
 def source_of(view: StridedView, inst: Instruction, roles: Mapping[Instruction, Role]) -> Source:

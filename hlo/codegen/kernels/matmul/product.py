@@ -16,6 +16,7 @@ from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar.operations import memory_type
+from hlo.ir import Instruction
 from hlo.ops.rules import higher_precision
 from hlo.values.types import ELEMENT_TYPES, ElementType, complex_part
 
@@ -92,7 +93,8 @@ class Product:
     """A product to compute.
 
     store: the types that a sum passes through on its way to memory. is_whole: False where other
-    products write elements of the same result between its own.
+    products write elements of the same result between its own. exact: True where every product is
+    one of the type of sums, of denormals too, which some units take for zero.
     """
 
     a: Source
@@ -105,6 +107,7 @@ class Product:
     store: Types
     c_offset: int = 0
     is_whole: bool = True
+    exact: bool = False
 
     @property
     def key(self) -> str:
@@ -121,6 +124,7 @@ class Product:
         p = self.simplified()
         sizes = ("batch", p.batch), ("m", p.m), ("n", p.n), ("k", p.k)
         types = f"{operand(p.a)} x {operand(p.b)} -> {p.arithmetic.total} -> {p.store}"
+        types += " exact" * p.exact
         return " ".join(["product", types, *(dims(*s) for s in sizes)])
 
     def source(self, side: str) -> Source:
@@ -149,6 +153,11 @@ class Product:
             self, batch=merged(batch, "abc"), m=merged(m, "ac"), n=merged(n, "bc"),
             k=merged(self.k, "ab"),
         )  # fmt: skip
+
+
+def is_exact(inst: Instruction) -> bool:
+    """True when an operand of a dot or convolution asks for more than the default precision."""
+    return not {"high", "highest"}.isdisjoint(inst.operand_precision)
 
 
 def count(dims: Sequence[Dim]) -> int:

@@ -97,7 +97,7 @@ def block_schedule(p: Product, rows: int, target: Target) -> Schedule:
     found = [
         _schedule(p, kernel, cut, target, _PANEL_BYTES)
         for kernel in target.microkernels(p.a.et, p.b.et, p.arithmetic.total)
-        if count(p.m) in kernel.m and count(p.n) in kernel.n
+        if _is_for(kernel, p)
         for cut in _cuts(p, kernel)
         if _has_whole_steps(cut, kernel)
     ]
@@ -110,6 +110,12 @@ def block_schedule(p: Product, rows: int, target: Target) -> Schedule:
             own = own_batches(p.batch) == count(p.batch)
             b = Packing.PER_TASK if own and count(p.m) <= 2 * rows else Packing.SHARED
     return replace(s, rows=rows, columns=columns, shares=1, b=b)
+
+
+def _is_for(kernel: Microkernel, p: Product) -> bool:
+    """True when a microkernel is meant for a product's sizes and as exact as it has to be."""
+    has_size = count(p.m) in kernel.m and count(p.n) in kernel.n
+    return has_size and (kernel.exact or not p.exact)
 
 
 def _rank(s: Schedule) -> int:
@@ -144,7 +150,7 @@ def _schedules(
     """Yield the ways to compute a product. scales: of panels, over the size that is estimated."""
     for q in _variants(p):
         for kernel in kernels[q.a.et, q.b.et]:
-            if count(q.m) not in kernel.m or count(q.n) not in kernel.n:
+            if not _is_for(kernel, q):
                 continue
             for cut in _cuts(q, kernel):
                 if _has_whole_steps(cut, kernel):

@@ -12,6 +12,8 @@ class AArch64(Cpu):
     vector_bits = 128
     vector_registers = 32
     has_half_conversion = True
+    # Those of microkernels.
+    probed = ("bf16", "dotprod", "i8mm")
 
 
 class Armv7(Cpu):

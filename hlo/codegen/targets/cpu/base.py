@@ -83,5 +83,8 @@ class Cpu(LlvmTarget):
 
     @classmethod
     def features_seen(cls, assembly: str) -> list[str]:
-        """Return the features that show in the assembly of the functions a target is tried on."""
-        return []
+        """Return the features that show in the assembly of the functions a target is tried on.
+
+        By default those of `probed` that the processor has.
+        """
+        return [f"+{name}" for name in assembly.rpartition("# has:")[2].split()]

@@ -24,7 +24,7 @@ CPUID_BITS: dict[str, tuple[int, int, str, int]] = {
             "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512vnni": 11, "avx512bitalg": 12,
             "avx512vpopcntdq": 14,
         }),
-        (7, 0, "d", {"avx512fp16": 23}),
+        (7, 0, "d", {"amx-bf16": 22, "avx512fp16": 23, "amx-tile": 24, "amx-int8": 25}),
         (7, 1, "a", {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23}),
         # The further registers stand for all of APX.
         (7, 1, "d", {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10, "egpr": 21}),
@@ -64,10 +64,6 @@ class X86(Cpu):
     @property
     def folds_loops(self) -> bool:
         return {"avx512bw", "avx512vl"} <= self.features
-
-    @classmethod
-    def features_seen(cls, assembly: str) -> list[str]:
-        return [f"+{name}" for name in assembly.rpartition("# has:")[2].split()]
 
 
 class X86_64(X86):

@@ -5,9 +5,13 @@
 
 # Importing a family registers its microkernels.
 from hlo.codegen.kernels.matmul.microkernels import (  # noqa: F401
+    amx,
+    bf16_pairs,
     dot_product,
     outer_product,
     pairs,
+    quads,
+    squares,
 )
 from hlo.codegen.kernels.matmul.microkernels.block import block_function
 from hlo.codegen.kernels.matmul.microkernels.record import (

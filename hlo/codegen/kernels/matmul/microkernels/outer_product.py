@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels.record import (
@@ -24,6 +25,26 @@ _SHORT = 128
 
 # Adds the products of two vectors of groups to a vector of sums.
 MultiplyAdd = Callable[[Builder, Val, Val, Val], Val]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How groups of elements along k are multiplied by one instruction.
+
+    kind: names it. size: of a group. lhs, rhs: the types of elements. multiply_add: gets a group of
+    A in every lane. shift: bits of a group of A to flip, which adds as much to each element as the
+    bits are worth, for an instruction whose A is unsigned; that times B is taken from the sums at
+    the end, which for wrapping integers is exact. exact: False where denormals count as zero.
+    """
+
+    kind: str
+    size: int
+    lhs: ElementType
+    rhs: ElementType
+    multiply_add: MultiplyAdd
+    shift: int = 0
+    exact: bool = True
+    features: frozenset[str] = frozenset()
 
 
 @family
@@ -50,44 +71,39 @@ def outer_product(
     lanes: int,
     *,
     m: range = ANY_SIZE,
-    element: ElementType | None = None,
-    group: int = 1,
-    kind: str = "",
-    multiply_add: MultiplyAdd | None = None,
-    features: frozenset[str] = frozenset(),
+    groups: Groups | None = None,
 ) -> Microkernel:
-    """Return the microkernel of a tile of so many rows and vectors of columns.
-
-    With groups of an element type along k, `multiply_add` adds the products of each group to a sum,
-    and `kind` names it.
-    """
-    element = element or total
-    multiply_add = multiply_add or Arithmetic(total).multiply_add
+    """Return the microkernel of a tile of so many rows and vectors of columns."""
+    if groups is None:
+        groups = Groups("", 1, total, total, Arithmetic(total).multiply_add)
+    # The products of what is added to A, and adding it.
+    extra = vectors + 0.5 * rows if groups.shift else 0
 
     def emit(b: Builder, kernel: Microkernel) -> None:
-        _emit_tile(b, kernel, multiply_add)
+        _emit_tile(b, kernel, groups)
 
     return Microkernel(
-        name=f"outer.{total}{kind}.{rows}x{vectors}x{lanes}",
+        name=f"outer.{total}{groups.kind}.{rows}x{vectors}x{lanes}",
         mr=rows,
         nr=vectors * lanes,
-        kr=group,
-        lhs=PanelFormat(element, PanelOrder.ANY, group),
-        rhs=PanelFormat(element, PanelOrder.K_OUTERMOST, group, is_padded=True),
+        kr=groups.size,
+        lhs=PanelFormat(groups.lhs, PanelOrder.ANY, groups.size),
+        rhs=PanelFormat(groups.rhs, PanelOrder.K_OUTERMOST, groups.size, is_padded=True),
         total=total,
         # One addition a vector and row; two loads in a cycle at the best; and a sum that waits for
         # the one before.
-        cycles=max(rows * vectors, 0.6 * (rows + vectors), 4.0),
+        cycles=max(rows * vectors + extra, 0.6 * (rows + vectors), 4.0),
         tile_cycles=15 + rows * vectors,
         emit=emit,
         writes=Writes.ROWS,
         lanes=lanes,
         m=m,
-        features=features,
+        exact=groups.exact,
+        features=groups.features,
     )
 
 
-def _emit_tile(b: Builder, kernel: Microkernel, multiply_add: MultiplyAdd) -> None:
+def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
     s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.lanes
     vector, right_type = vector_type(lanes, s), vector_type(lanes, kernel.rhs.type)
     # Rows from `rows` on repeat the last one, so that nothing beyond A is read.
@@ -105,7 +121,9 @@ def _emit_tile(b: Builder, kernel: Microkernel, multiply_add: MultiplyAdd) -> No
         for i, j in places:
             prefetch(b, b.element_address(targets[i], s, j), to_write=True)
     zero = Val(vector, "zeroinitializer")
-    with b.carrying(0, "%k", [zero] * len(places), plain=True) as turn:
+    shift = Val(kernel.lhs.type, str(groups.shift))
+    surplus = len(starts) if groups.shift else 0
+    with b.carrying(0, "%k", [zero] * (len(places) + surplus), plain=True) as turn:
         right = b.element_address("%b", kernel.rhs.type, b.mul(turn.index, "%b_k"))
         columns = [vector_at(b, right_type, right, kernel.rhs.type, j) for j in starts]
         at = b.mul(turn.index, "%a_k")
@@ -113,11 +131,20 @@ def _emit_tile(b: Builder, kernel: Microkernel, multiply_add: MultiplyAdd) -> No
         following = []
         for left in lefts:
             address = b.element_address(left, kernel.lhs.type, at)
-            spread = b.splat(b.load(kernel.lhs.type, address), lanes)
+            element = b.load(kernel.lhs.type, address)
+            if surplus:
+                element = b.binary("xor", element, shift)
+            spread = b.splat(element, lanes)
             for column in columns:
-                following.append(multiply_add(b, spread, column, next(old)))
+                following.append(groups.multiply_add(b, spread, column, next(old)))
+        for column in columns[:surplus]:
+            spread = b.splat(shift, lanes)
+            following.append(groups.multiply_add(b, spread, column, next(old)))
         turn.values = following
-    sums = turn.values
+    sums, extra = turn.values[: len(places)], turn.values[len(places) :]
+    if extra:
+        spare = [extra[n % len(starts)] for n in range(len(sums))]
+        sums = [b.binary("sub", x, y) for x, y in zip(sums, spare, strict=True)]
 
     def added() -> Sequence[Val]:
         # At the end: a sum that begins with what is there would be rounded more.

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo.codegen.kernels.matmul.microkernels.outer_product import outer_product, register_tiles
+from hlo.codegen.kernels.matmul.microkernels.outer_product import (
+    Groups,
+    outer_product,
+    register_tiles,
+)
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
-from hlo.codegen.kernels.matmul.microkernels.registry import family
+from hlo.codegen.kernels.matmul.microkernels.registry import family, fits
 from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.loops.vectors import lanes_of
 from hlo.codegen.targets.base import LlvmTarget
@@ -24,18 +28,11 @@ def pairs(
     target: LlvmTarget, lhs: ElementType, rhs: ElementType, total: ElementType
 ) -> Iterator[Microkernel]:
     """Yield microkernels for operands whose values are s16, summed in 32 bits."""
-    if not (total.is_integer and total.bits == 32 and _fits_s16(lhs) and _fits_s16(rhs)):
+    if not (total.is_integer and total.bits == 32 and fits(lhs, _S16) and fits(rhs, _S16)):
         return
+    groups = Groups(".pairs", 2, _S16, _S16, _add_pair_products)
     for (rows, vectors), m in register_tiles(target):
-        yield outer_product(
-            total, rows, vectors, lanes_of(target, total), m=m,
-            element=_S16, group=2, kind=".pairs", multiply_add=_add_pair_products,
-        )  # fmt: skip
-
-
-def _fits_s16(et: ElementType) -> bool:
-    """True when every value of a type is one of s16."""
-    return et.is_pred or (et.is_integer and et.bits <= (16 if et.is_signed else 8))
+        yield outer_product(total, rows, vectors, lanes_of(target, total), m=m, groups=groups)
 
 
 def _add_pair_products(b: Builder, x: Val, y: Val, total: Val) -> Val:

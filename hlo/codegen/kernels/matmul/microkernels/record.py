@@ -94,10 +94,11 @@ class Microkernel:
 
     pads_k: panels are filled up with zeros along k to a multiple of kr; without it `emit` takes
     care of the remainder. blocks_k: k is cut into blocks that stay in the cache, which pays unless
-    every element is read only once. m, n: the sizes of the product that it is meant for. features:
-    what a target has to have, in LLVM's names. prologue, epilogue: write what is done before and
-    after all tiles of a block, by the thread that computes them, such as setting up a matrix unit.
-    attributes: what LLVM has to know of the functions, such as a mode that they run in.
+    every element is read only once. m, n: the sizes of the product that it is meant for. exact:
+    False where the unit takes denormals for zero, or rounds sums to odd. features: what a target
+    has to have, in LLVM's names. prologue, epilogue: write what is done before and after all tiles
+    of a block, by the thread that computes them, such as setting up a matrix unit. attributes: what
+    LLVM has to know of the functions, such as a mode that they run in.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Microkernel:
     blocks_k: bool = True
     m: range = ANY_SIZE
     n: range = ANY_SIZE
+    exact: bool = True
     features: frozenset[str] = frozenset()
     prologue: Callable[[Builder], None] | None = field(default=None, compare=False, repr=False)
     epilogue: Callable[[Builder], None] | None = field(default=None, compare=False, repr=False)

@@ -21,6 +21,15 @@ def family(yields: Family) -> Family:
     return yields
 
 
+def fits(et: ElementType, panel: ElementType) -> bool:
+    """True when an integer type has every value of a type."""
+    if et.is_pred or not et.is_integer:
+        return et.is_pred
+    if not panel.is_signed:
+        return not et.is_signed and et.bits <= panel.bits
+    return et.bits <= panel.bits - (not et.is_signed)
+
+
 def microkernels(
     target: LlvmTarget, lhs: ElementType, rhs: ElementType, total: ElementType
 ) -> tuple[Microkernel, ...]:
