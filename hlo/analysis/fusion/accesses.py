@@ -97,10 +97,10 @@ def arrays_in(operands: Sequence[Instruction]) -> list[Instruction]:
 
 def operand_loop_dims(node: Instruction, operand: Instruction, loop_dims: LoopDims) -> LoopDims:
     """Return the dimension of an operand that each loop runs over, given those of its user."""
-    shape, source = node.array_shape, operand.array_shape
-    moved: dict[int, int | None]
     if node.spec.has(Trait.ELEMENTWISE) or node.opcode in ("map", "copy"):
         return loop_dims
+    shape, source = node.array_shape, operand.array_shape
+    moved: dict[int, int | None]
     if node.opcode == "bitcast-convert":
         # To a narrower type there is one dimension more, which the operand does not depend on.
         return tuple(d if d is None or d < source.rank else None for d in loop_dims)

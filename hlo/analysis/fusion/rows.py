@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
 from typing import cast
 
-from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
+from hlo.analysis.fusion.accesses import LoopDims, arrays_in, operand_loop_dims
 from hlo.analysis.fusion.operations import CHEAP, MAX_INSTRUCTIONS, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
@@ -35,7 +37,7 @@ class Rows:
 
     order: the dimensions of the row space, in memory order and without those of size one; the first
     `outer` of them number rows. uses: how each instruction is reached, as the dimension of it that
-    each loop runs over; count: by how many others.
+    each loop runs over; count: by how many others; walked: those whose operands have been.
     """
 
     root: Instruction
@@ -44,6 +46,7 @@ class Rows:
     outer: int
     uses: dict[Instruction, set[LoopDims]] = field(default_factory=dict)
     count: dict[Instruction, int] = field(default_factory=dict)
+    walked: set[Instruction] = field(default_factory=set)
 
     @property
     def reduced(self) -> set[int]:
@@ -123,10 +126,8 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
     """
     found: list[tuple[Instruction, bool]] = []
     cost: dict[Instruction, float] = {}
-    parent = rows.root.parent
-    assert parent is not None
-    for inst in parent.in_order():
-        if inst is rows.root or inst not in rows.uses or roles[inst] is not Role.FUSED:
+    for inst in _in_order(rows):
+        if inst is rows.root or roles[inst] is not Role.FUSED:
             continue
         if inst.opcode == "dot":
             continue  # all its rows are there before, see `chains`
@@ -155,6 +156,29 @@ def row_space(root: Instruction, dimensions: Collection[int]) -> Rows | None:
     return Rows(root, shape, tuple(order), outer) if gone and order[outer:] == gone else None
 
 
+def _in_order(rows: Rows) -> list[Instruction]:
+    """Return what a kernel reads, each after its operands.
+
+    A walk over these alone: the computation may be a thousand times as large.
+    """
+    done: set[Instruction] = set()
+    order: list[Instruction] = []
+    for start in rows.uses:
+        stack = [(start, iter(start.operands))]
+        while stack:
+            inst, rest = stack[-1]
+            for operand in rest:
+                if operand in rows.uses and operand not in done:
+                    stack.append((operand, iter(operand.operands)))
+                    break
+            else:
+                stack.pop()
+                if inst not in done:
+                    done.add(inst)
+                    order.append(inst)
+    return order
+
+
 def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     """Return the row space of a kernel that a reduction's result goes into, if they go together."""
     shape = root.operands[0].shape if root.opcode == "reduce" else root.shape
@@ -169,37 +193,54 @@ def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     return rows
 
 
-def walk_rows(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
-    """Find all that the root reads, through what is fused; False if that is too much."""
-    rows.uses.clear()
-    rows.count.clear()
-    root = rows.root
+def walk_rows(
+    rows: Rows,
+    roles: Mapping[Instruction, Role],
+    grown: Iterable[Instruction] | None = None,
+    changes: Mapping[Instruction, Role] = MappingProxyType({}),
+) -> bool:
+    """Find all that the root reads, through what is fused; False if that is too much.
+
+    grown: what has become fused since the last walk, which this one continues. changes: roles that
+    are others by now than in `roles`.
+    """
+    uses, count, walked = rows.uses, rows.count, rows.walked
     todo: list[tuple[Instruction, LoopDims]] = []
-    edges: set[tuple[Instruction, int]] = set()
 
     def visit(node: Instruction, loop_dims: LoopDims) -> None:
-        for n, operand in enumerate(node.operands):
-            if not isinstance(operand.shape, ArrayShape) or not operand.shape.dims:
-                continue
-            if (node, n) not in edges:
-                edges.add((node, n))
-                rows.count[operand] = rows.count.get(operand, 0) + 1
-            if node.opcode == "reduce":
-                todo.append((operand, tuple(loop_order(node.operands[0].array_shape))))
-            else:
-                todo.append((operand, operand_loop_dims(node, operand, loop_dims)))
+        arrays = arrays_in(node.operands)
+        if node not in walked:
+            walked.add(node)
+            for operand in arrays:
+                count[operand] = count.get(operand, 0) + 1
+        if node.opcode == "reduce":
+            along = tuple(loop_order(node.operands[0].array_shape))
+            todo.extend((operand, along) for operand in arrays)
+        else:
+            todo.extend((o, operand_loop_dims(node, o, loop_dims)) for o in arrays)
 
-    visit(root, rows.order)
+    if grown is None:
+        uses.clear()
+        count.clear()
+        walked.clear()
+        visit(rows.root, rows.order)
+    for start in grown or ():
+        if start not in walked and start.opcode != "dot":
+            for loop_dims in uses[start]:
+                visit(start, loop_dims)
     while todo:
         node, loop_dims = todo.pop()
-        known = rows.uses.setdefault(node, set())
-        if loop_dims in known:
+        known = uses.get(node)
+        if known is None:
+            known = uses[node] = set()
+        elif loop_dims in known:
             continue
         known.add(loop_dims)
-        if len(rows.uses) > MAX_INSTRUCTIONS:
+        if len(uses) > MAX_INSTRUCTIONS:
             return False
-        renamed = roles[node] is Role.ALIAS and node.opcode in _RENAMED
-        if node.opcode != "dot" and (roles[node] is Role.FUSED or renamed):
+        role = changes.get(node) or roles[node]
+        renamed = role is Role.ALIAS and node.opcode in _RENAMED
+        if node.opcode != "dot" and (role is Role.FUSED or renamed):
             visit(node, loop_dims)
     return True
 
@@ -250,28 +291,36 @@ def absorbed_by(
     that is a kernel can be part of the rows. There are no changes if the rows take too much memory.
     """
     changes: dict[Instruction, Role] = {}
-    trial = ChainMap(changes, cast(MutableMapping[Instruction, Role], roles))
-    grown = True
-    while grown:
-        grown = False
-        if not walk_rows(rows, trial):
+    # What one more kernel reads is added to what is known: nothing is walked twice.
+    grown: list[Instruction] | None = None
+    pending: list[Instruction] = []
+    seen = 0
+    while grown is None or grown:
+        if not walk_rows(rows, roles, grown, changes):
             return {}
-        for inst in list(rows.uses):
-            if trial[inst] is not Role.KERNEL or inst.opcode == "constant":
-                continue
+        found = islice(rows.uses, seen, None)
+        pending += (i for i in found if roles[i] is Role.KERNEL and i.opcode != "constant")
+        grown, left, seen = [], [], len(rows.uses)
+        for inst in pending:
             if inst not in readers:
                 readers[inst] = readers_of(inst, comp, roles)
             if readers[inst] <= members and absorbs(rows, inst):
                 changes[inst] = Role.FUSED
                 members.add(inst)
-                grown = True
+                grown.append(inst)
+            else:
+                left.append(inst)
+        pending = left
     if not changes:
         return {}
-    for inst in comp.in_order():
-        renamed = inst in rows.uses and roles[inst] is Role.ALIAS
-        if renamed and trial[inst.operands[0]] is Role.FUSED:
+    for inst in _in_order(rows):
+        if roles[inst] is Role.ALIAS and (
+            inst.operands[0] in changes or roles[inst.operands[0]] is Role.FUSED
+        ):
             changes[inst] = Role.FUSED
-    walk_rows(rows, trial)
+            grown.append(inst)
+    walk_rows(rows, roles, grown, changes)
+    trial = ChainMap(changes, cast(MutableMapping[Instruction, Role], roles))
     kept = [i.shape for i, is_array in locals_of(rows, trial) if is_array]
     size = sum(s.element_type.byte_width for s in kept)  # type: ignore[attr-defined]
     return changes if size * rows.length <= _KEPT_BYTES else {}
