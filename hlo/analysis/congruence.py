@@ -52,9 +52,28 @@ class Congruence:
         # The value of a bitcast depends on its layout, and the layout is the purpose of a copy.
         layouts = layouts or inst.opcode in ("bitcast", "copy")
         shape = inst.shape if layouts else without_layout(inst.shape)
-        attrs = inst.attrs and self.hashable(inst.attrs)
-        notes = inst.annotations and {k: v for k, v in inst.annotations.items() if k not in _NOTES}
-        return inst.opcode, shape, attrs or (), self.hashable(notes) if notes else ()
+        notes: Hashable = ()
+        for key in inst.annotations:
+            if key not in _NOTES:
+                found = {k: v for k, v in inst.annotations.items() if k not in _NOTES}
+                notes = self.hashable(found)
+                break
+        return inst.opcode, shape, self._attributes(inst) if inst.attrs else (), notes
+
+    def _attributes(self, inst: Instruction) -> Hashable:
+        """Return the attributes of an instruction in the op table's order."""
+        attrs, names = inst.attrs, inst.spec.defaults
+        if len(attrs) != len(names):
+            return self.hashable(attrs)
+        if not inst.spec.computation_attrs:
+            values = tuple(map(attrs.get, names))
+            try:
+                hash(values)
+            except TypeError:  # lists, and mappings
+                pass
+            else:
+                return values
+        return tuple([self.hashable(attrs.get(name)) for name in names])
 
     def operands(self, inst: Instruction, numbers: Mapping[Instruction, int]) -> tuple[int, ...]:
         """Return the numbers of the operands, in an order that does not matter if theirs does not.

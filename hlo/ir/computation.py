@@ -159,13 +159,18 @@ class Computation:
 
         Raises ValueError if it is already in a computation.
         """
-        if inst.parent is not None:
-            raise ValueError(f"{inst.name} is in computation {inst.parent.name} already")
-        inst.name = self._free_name(inst.name)
-        self._instructions[inst.name] = inst
+        if inst._parent is not None:
+            raise ValueError(f"{inst.name} is in computation {inst._parent.name} already")
+        inst.name = name = self._free_name(inst.name)
+        self._instructions[name] = inst
         inst._parent = self
-        if inst.control_predecessors or any(o._parent is not self for o in inst.operands):
-            self._is_ordered = False  # it may be added before what it needs
+        if self._is_ordered:
+            # It may be added before what it needs.
+            if inst.control_predecessors:
+                self._is_ordered = False
+            for operand in inst.operands:
+                if operand._parent is not self:
+                    self._is_ordered = False
         if inst.spec.computation_attrs:
             self._call_sites[inst] = None
         if inst.opcode == "parameter":

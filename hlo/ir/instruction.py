@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # How many operands the repr of an instruction shows.
 _SHOWN = 8
+# From so many operands on, such as those of a large tuple, they are not searched one by one.
+_MANY = 32
 
 
 class Instruction(OpView):
@@ -42,8 +44,8 @@ class Instruction(OpView):
     """
 
     __slots__ = (
-        "_parent", "_users", "annotations", "attrs", "control_predecessors", "control_successors",
-        "name", "opcode", "operands", "shape", "span", "spec",
+        "_parent", "_places", "_users", "annotations", "attrs", "control_predecessors",
+        "control_successors", "name", "opcode", "operands", "shape", "span", "spec",
     )  # fmt: skip
 
     # Rules see the computations that attributes name as views; here they are the computations.
@@ -78,17 +80,23 @@ class Instruction(OpView):
         self.spec: OpSpec = spec
         self.shape = shape
         self.operands: list[Instruction] = list(operands)
-        self.attrs: dict[str, Any] = {**spec.defaults, **(attrs or {})}
+        self.attrs: dict[str, Any] = {**spec.defaults, **attrs} if attrs else spec.defaults.copy()
         self.annotations: dict[str, Any] = dict(annotations) if annotations else {}
         self.control_predecessors: list[Instruction] = []
         self.control_successors: list[Instruction] = []
         self.span = span
+        self._begin()
+
+    def _begin(self) -> None:
+        """Be used by nothing, in no computation, and a user of the operands."""
         self._parent: Computation | None = None
         # Values count uses; keys are in the order of their first use.
         self._users: dict[Instruction, int] = {}
+        # Where each operand is, of an instruction with many, once one of them has been replaced.
+        self._places: dict[Instruction, list[int]] | None = None
         for operand in self.operands:
             if not isinstance(operand, Instruction):
-                raise TypeError(f"{name}: an operand is {shown(operand)}, not an Instruction")
+                raise TypeError(f"{self.name}: an operand is {shown(operand)}, not an Instruction")
             users = operand._users
             users[self] = users.get(self, 0) + 1
 
@@ -152,6 +160,7 @@ class Instruction(OpView):
         if old is new:
             return
         old._drop_use(self)
+        self._places = None
         self.operands[index] = new
         self._order_may_change()
         new._users[self] = new._users.get(self, 0) + 1
@@ -163,14 +172,33 @@ class Instruction(OpView):
         """
         if new is self:
             return
-        for user in list(self._users):
+        for user, count in list(self._users.items()):
             if user is new:
                 continue
-            for i, operand in enumerate(user.operands):
-                if operand is self:
-                    user.replace_operand(i, new)
+            user._replace(self, new)
+            del self._users[user]
+            new._users[user] = new._users.get(user, 0) + count
         if self._parent is not None and self._parent.root is self and new._parent is self._parent:
             self._parent.set_root(new)
+
+    def _replace(self, old: Instruction, new: Instruction) -> None:
+        """Make `new` the operand wherever `old` is, without telling either."""
+        operands = self.operands
+        if len(operands) < _MANY:
+            for n, operand in enumerate(operands):
+                if operand is old:
+                    operands[n] = new
+        else:
+            places = self._places
+            if places is None:
+                places = self._places = {}
+                for n, operand in enumerate(operands):
+                    places.setdefault(operand, []).append(n)
+            found = places.pop(old)
+            for n in found:
+                operands[n] = new
+            places.setdefault(new, []).extend(found)
+        self._order_may_change()
 
     def add_control_predecessor(self, other: Instruction) -> None:
         """Add a control dependence on `other`."""
@@ -197,21 +225,24 @@ class Instruction(OpView):
         Attributes given in `attrs` replace those of the original. Called computations are shared;
         control dependences are not copied.
         """
-        return Instruction(
-            name or self.name,
-            self.opcode,
-            shape or self.shape,
-            self.operands if operands is None else operands,
-            {**self.attrs, **(attrs or {})},
-            annotations=self.annotations,
-            span=self.span,
-        )
+        new = object.__new__(Instruction)
+        new.name = name or self.name
+        new.opcode, new.spec, new.span = self.opcode, self.spec, self.span
+        new.shape = shape or self.shape
+        new.operands = list(self.operands if operands is None else operands)
+        new.attrs = {**self.attrs, **attrs} if attrs else self.attrs.copy()
+        new.annotations = self.annotations.copy()
+        new.control_predecessors = []
+        new.control_successors = []
+        new._begin()
+        return new
 
     def drop_edges(self) -> None:
         """Remove this instruction from the users of its operands and from control dependences."""
         for operand in self.operands:
             operand._drop_use(self)
         self.operands.clear()
+        self._places = None
         for other in list(self.control_predecessors):
             self.remove_control_predecessor(other)
         for other in list(self.control_successors):

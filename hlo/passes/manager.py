@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hlo.ir import Module
+from hlo.passes.analyses import Analyses
 from hlo.passes.pipeline import Fix, Step
 from hlo.passes.rewrites import Rewrite, Rewrites
 from hlo.support.memory import collector_paused
@@ -72,6 +73,8 @@ class _Runner:
         self.runs: list[PassRun] = []
         self._module = module
         self._observers = observers
+        self._analyses = Analyses()
+        self._count = count_instructions(module)
         self._changes = 0
         self._settled: dict[int, int] = {}
 
@@ -93,19 +96,27 @@ class _Runner:
         module = self._module
         for observer in self._observers:
             observer.before(module, step)
-        rewrites, before, start = Rewrites(), count_instructions(module), time.perf_counter()
+        rewrites = Rewrites(analyses=self._analyses)
+        before, start = self._count, time.perf_counter()
         with collector_paused():
             step.spec.run(module, step.options, rewrites)
             if rewrites.changed:
                 for comp in module.computations:
                     comp.sort()
         seconds = time.perf_counter() - start
-        after = count_instructions(module)
+        if rewrites.changed or not _is_ours(step):
+            self._analyses = Analyses()
+        after = self._count = count_instructions(module)
         run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after, rewrites.notes)
         self.runs.append(run)
         for observer in self._observers:
             observer.after(module, run)
         return run.changed
+
+
+def _is_ours(step: Step) -> bool:
+    """False for a pass of a user, who may have changed the module without asking."""
+    return step.spec.function.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def count_instructions(module: Module) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlo.ir import Instruction
+from hlo.passes.analyses import Analyses
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,12 @@ class Rewrites:
 
     Attributes:
         notes: what the user should know, a line each.
+        analyses: what is known of the module as the pass finds it.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, analyses: Analyses | None = None) -> None:
         self.limit = limit
+        self.analyses = Analyses() if analyses is None else analyses
         self.log: list[Rewrite] = []
         self.notes: list[str] = []
 

@@ -90,3 +90,19 @@ def test_pickled_shapes_hash_as_equal_ones_do() -> None:
         known = {shape: 1}
         copy = pickle.loads(pickle.dumps(shape))
         assert copy == shape and known[copy] == 1
+
+
+def test_operands_of_a_large_tuple_are_replaced_one_after_another() -> None:
+    names = [f"x{n}" for n in range(100)]
+    lines = [f"{name} = f32[] parameter({n})" for n, name in enumerate(names)]
+    shapes = ", ".join(["f32[]"] * 101)
+    lines.append(f"y = f32[] add(x0, x1) ROOT t = ({shapes}) tuple({', '.join(names)}, x7)")
+    entry = hlo.parse(f"HloModule m ENTRY e {{ {' '.join(lines)} }}").entry
+    x = [entry[name] for name in names]
+    x[3].replace_all_uses_with(entry["y"])
+    x[7].replace_all_uses_with(entry["y"])
+    assert [n for n, o in enumerate(entry.root.operands) if o is entry["y"]] == [3, 7, 100]
+    entry.root.replace_operand(7, x[7])
+    entry["y"].replace_all_uses_with(x[50])
+    assert [n for n, o in enumerate(entry.root.operands) if o is x[50]] == [3, 50, 100]
+    assert x[50].users == [entry.root] and x[7].users == [entry.root] and not entry["y"].users

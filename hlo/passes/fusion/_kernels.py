@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from functools import partial
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
@@ -33,23 +32,26 @@ def is_opaque(inst: Instruction, effects: Effects) -> bool:
     """
     if inst.opcode in _CALLS or inst.spec.category in _APART:
         return True
-    if has_control_edges(inst) or not effects.is_function(inst):
+    if inst.control_predecessors or inst.control_successors or not effects.is_function(inst):
         return True
     if inst.opcode == "copy" and inst.shape == inst.operands[0].shape:
         return True
-    return not (
-        _is_in_default_memory(inst.shape)
-        and all(_is_in_default_memory(o.shape) for o in inst.operands)
-    )
+    if not _is_in_default_memory(inst.shape):
+        return True
+    for operand in inst.operands:  # a plain loop: each instruction is asked this several times
+        if not _is_in_default_memory(operand.shape):
+            return True
+    return False
 
 
 def _is_in_default_memory(shape: Shape) -> bool:
     """True for arrays of static shape in the default memory."""
+    if type(shape) is ArrayShape:
+        layout = shape.layout
+        return not shape.dynamic and (layout is None or not layout.memory_space)
     if isinstance(shape, TupleShape):
-        return all(_is_in_default_memory(s) for s in shape.elements)
-    if not isinstance(shape, ArrayShape) or shape.dynamic:
-        return False
-    return shape.layout is None or not shape.layout.memory_space
+        return all(map(_is_in_default_memory, shape.elements))
+    return False
 
 
 def is_loop(inst: Instruction, effects: Effects) -> bool:
@@ -118,11 +120,13 @@ class Inlined:
                 is_kernel = inst in roots or not is_view
                 self.roles[inst] = Role.KERNEL if is_kernel else Role.ALIAS
 
-    def kernels(self) -> Iterator[tuple[Instruction, list[Instruction]]]:
+    def kernels(
+        self, roles: Mapping[Instruction, Role]
+    ) -> Iterator[tuple[Instruction, list[Instruction]]]:
         """Yield the owner of each kernel with those of what it has absorbed, consumers first."""
         for inst in reversed(self.computation.in_order()):
-            if self.roles[inst] is Role.KERNEL and inst.opcode != "constant":
-                members = members_of(inst, self.roles)
+            if roles[inst] is Role.KERNEL and inst.opcode != "constant":
+                members = members_of(inst, roles)
                 yield self.owners[inst], [self.owners[m] for m in members if m in self.owners]
 
     def _inline(self, fusion: Instruction, args: list[Instruction]) -> Instruction:
@@ -142,6 +146,14 @@ class Inlined:
         return self._shared[key]
 
 
+def inlined(comp: Computation, rewrites: Rewrites) -> Inlined:
+    """Return a computation without its loop fusions, as a pass found it. Not to be changed."""
+    analyses = rewrites.analyses
+    return analyses.of(
+        (Inlined, comp), lambda: Inlined(comp, analyses.effects, analyses.congruence)
+    )
+
+
 def is_loop_fusion(inst: Instruction, effects: Effects) -> bool:
     """True for a fusion of one result: a kernel, with what is computed at any index inside it."""
     if inst.opcode != "fusion" or inst.fusion_kind not in ("kLoop", "kInput"):
@@ -149,14 +161,15 @@ def is_loop_fusion(inst: Instruction, effects: Effects) -> bool:
     if inst.output_to_operand_aliasing or has_control_edges(inst):
         return False
     body = inst.calls
-    if body.root.opcode in ("parameter", "constant") or not effects.is_function(inst):
+    root = body.root
+    if root.opcode in ("parameter", "constant") or not effects.is_function(inst):
         return False
-    is_apart = partial(is_opaque, effects=effects)
-    return all(
-        i.opcode in ("parameter", "constant")
-        or ((i is body.root or is_on_demand(i)) and not is_apart(i) and not i.shape.is_tuple)
-        for i in body
-    )
+    for i in body.in_order():
+        if i.opcode in ("parameter", "constant"):
+            continue
+        if (i is not root and not is_on_demand(i)) or is_opaque(i, effects) or i.shape.is_tuple:
+            return False
+    return True
 
 
 def fuse_siblings(
@@ -166,13 +179,13 @@ def fuse_siblings(
 
     read_each_other: whether one of them may read another's result.
     """
-    calls, effects, congruence = Calls(module), Effects(), Congruence()
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
-        inlined = Inlined(comp, effects, congruence)
-        groups = sibling_groups(inlined.computation, inlined.roles, read_each_other=read_each_other)
+        flat = inlined(comp, rewrites)
+        groups = sibling_groups(flat.computation, flat.roles, read_each_other=read_each_other)
         builder = FusionBuilder(comp, calls, effects)
         for group in groups:
-            members = [inlined.owners[m] for m in group.members]
+            members = [flat.owners[m] for m in group.members]
             if rewrites.allow(rule, members[0]):
                 outside = [m for m in members if m.is_root or not {*m.users} <= {*members}]
                 builder.fuse(with_constants(members), outside)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hlo.analysis.congruence import Congruence
 from hlo.analysis.effects import Effects
 from hlo.analysis.fusion.rows import absorb_rows
 from hlo.ir import Module
 from hlo.ir.calls import Calls
 from hlo.passes.fusion._build import FusionBuilder, fusible_computations
-from hlo.passes.fusion._kernels import Inlined, with_constants
+from hlo.passes.fusion._kernels import inlined, with_constants
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -21,12 +20,15 @@ def row_fusion(module: Module, rewrites: Rewrites) -> None:
     reduced again. One kernel does all of that to a row while it is in the cache, and then takes the
     next one. The rules are those of code generation: many rows, contiguous, of moderate length.
     """
-    calls, effects, congruence = Calls(module), Effects(), Congruence()
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
-        inlined = Inlined(comp, effects, congruence)
-        absorb_rows(inlined.computation, inlined.roles)
+        flat = inlined(comp, rewrites)
+        roles = dict(flat.roles)
+        absorb_rows(flat.computation, roles)
+        if roles == flat.roles:
+            continue
         builder = FusionBuilder(comp, calls, effects)
-        for root, parts in inlined.kernels():
+        for root, parts in flat.kernels(roles):
             is_one = sum(p.opcode != "constant" for p in parts) == 1
             if not is_one and rewrites.allow("row_fusion", root):
                 builder.fuse(with_constants(parts), [root])
