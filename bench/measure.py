@@ -25,6 +25,8 @@ from accuracy import in_double, relative_error, widened
 from to_onnx import Unsupported, model_of
 
 Run = Callable[[], list[np.ndarray]]
+# OpenBLAS's threads wait for work so long before they sleep, taking a processor each.
+SPIN_S = 0.04
 # Results with at most so many times XLA's error are not wrong, however much they differ.
 ERROR = 1.5
 
@@ -165,6 +167,10 @@ def every(name: str, text: str, args: list[np.ndarray], seconds: float) -> dict[
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 5:
         for backend, run in runs.items():
+            # Threads of the library before spin for a while, waiting for more work.
+            settled = time.perf_counter() + SPIN_S
+            while time.perf_counter() < settled:
+                run()
             start = time.perf_counter()
             for _ in range(counts[backend]):
                 run()

@@ -91,8 +91,8 @@ def outer_product(
         rhs=PanelFormat(groups.rhs, PanelOrder.K_OUTERMOST, groups.size, is_padded=True),
         total=total,
         # One addition a vector and row; two loads in a cycle at the best; and a sum that waits for
-        # the one before.
-        cycles=max(rows * vectors + extra, 0.6 * (rows + vectors), 4.0),
+        # the one before, for four cycles of two additions.
+        cycles=max(rows * vectors + extra, 0.6 * (rows + vectors), 8.0),
         tile_cycles=15 + rows * vectors,
         emit=emit,
         writes=Writes.ROWS,
