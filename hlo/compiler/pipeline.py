@@ -330,7 +330,9 @@ def _compile(
     if program is None:
         source = module(clock)
         _check_targets(source, host)
-        program = build(source, machine, clock, passes, verify, choices=_choices(tuning))
+        program = build(
+            source, machine, clock, passes, verify, choices=_choices(tuning), store=store
+        )
         if store is not None:
             with clock("store"):
                 store.put(key, program)
@@ -459,11 +461,13 @@ def on_host(executable: Executable, host: Host) -> Executable:
 def build(
     module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict",
     instrumentation: Instrumentation | None = None, choices: Choices | None = None,
+    store: Cache | None = None,
 ) -> NativeProgram:  # fmt: skip
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError.
 
     instrumentation: see `write_program`; loading the program takes the addresses that it names.
-    choices: what to do where there are several ways to the same results.
+    choices: what to do where there are several ways to the same results. store: for the code of
+    functions that programs share.
     """
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
@@ -476,7 +480,10 @@ def build(
         instrumentation=instrumentation,
     )  # fmt: skip
     with clock("compile"):
-        code = machine.compile(emitted.module, default_threads(), clock.part)
+        code = machine.compile(
+            emitted.module, default_threads(), clock.part,
+            keeps_names=instrumentation is not None and instrumentation.keeps_names, store=store,
+        )  # fmt: skip
         if instrumentation is not None and instrumentation.ir:
             code += (machine.object_code(machine.optimize(instrumentation.ir)),)
     return NativeProgram(

@@ -43,11 +43,11 @@ class Loop(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What a body names, at which position; its innermost loops; its metadata nodes."""
+    """What a body names, at which position; its innermost loops; its metadata nodes, likewise."""
 
     symbols: list[tuple[int, str]]
     loops: list[Loop]
-    metadata: set[int]
+    metadata: list[tuple[int, int]]
 
 
 # What has addresses among its operands.
@@ -128,7 +128,7 @@ class Function:
         """What one look through the body finds."""
         symbols: list[tuple[int, str]] = []
         loops: list[Loop] = []
-        metadata: set[int] = set()
+        metadata: list[tuple[int, int]] = []
         headers: dict[str, int] = {}
         for at, line in enumerate(self.body):
             if not isinstance(line, Instruction):
@@ -137,7 +137,7 @@ class Function:
                 continue
             _, operation, debug = line
             if debug:
-                metadata.add(debug)
+                metadata.append((at, debug))
             if type(operation) in _ADDRESSING:
                 if isinstance(operation, Call) and operation.callee:
                     symbols.append((at, operation.callee))
@@ -145,7 +145,7 @@ class Function:
             elif isinstance(operation, Branch | Switch):
                 told = operation.loop if isinstance(operation, Branch) else None
                 if told is not None:
-                    metadata.add(told.number)
+                    metadata.append((at, told.number))
                 # Ordered by end: two loops are either nested or disjoint.
                 for label in operation.labels:
                     loop = Loop(headers[label], at, told) if label in headers else None
@@ -156,7 +156,12 @@ class Function:
     @cached_property
     def symbols(self) -> frozenset[str]:
         """The functions and globals that the body calls, reads, or passes on."""
-        return frozenset([name for _, name in self._facts.symbols])
+        return frozenset(self.references)
+
+    @property
+    def references(self) -> list[str]:
+        """The functions and globals that are named in the body, each time they are."""
+        return [name for _, name in self._facts.symbols]
 
     def symbols_in(self, loop: Loop) -> frozenset[str]:
         """The functions and globals that are named in a loop."""
@@ -168,9 +173,37 @@ class Function:
         return self._facts.loops
 
     @property
-    def metadata(self) -> set[int]:
-        """The numbers of the metadata nodes that the function refers to."""
-        return self._facts.metadata | ({self.debug} if self.debug else set())
+    def metadata(self) -> list[int]:
+        """The numbers of the metadata nodes that the function refers to, each time it does."""
+        return [*([self.debug] if self.debug else []), *(n for _, n in self._facts.metadata)]
+
+    def renamed(self, symbols: Mapping[str, str], nodes: Mapping[int, int]) -> Function:
+        """Return the function with other names for functions and globals, and for itself.
+
+        nodes: other numbers for metadata nodes.
+        """
+        body, facts = list(self.body), self._facts
+        names = {f"@{old}": f"@{new}" for old, new in symbols.items()}
+        for at in {at for at, _ in facts.symbols}:
+            line = body[at]
+            assert isinstance(line, Instruction)
+            operation = line.operation
+            operands = tuple([names.get(x, x) for x in operation.operands])
+            operation = operation._replace(operands=operands)
+            if isinstance(operation, Call) and operation.function in names:
+                operation = operation._replace(function=names[operation.function])
+            body[at] = line._replace(operation=operation)
+        for at in {at for at, _ in facts.metadata}:
+            line = body[at]
+            assert isinstance(line, Instruction)
+            debug, operation = nodes.get(line.debug, line.debug), line.operation
+            if isinstance(operation, Branch) and operation.loop is not None:
+                number = nodes.get(operation.loop.number, operation.loop.number)
+                operation = operation._replace(loop=operation.loop._replace(number=number))
+            body[at] = line._replace(operation=operation, debug=debug)
+        found = self.with_body(body, debug=nodes.get(self.debug, self.debug))
+        found.name = symbols.get(self.name, self.name)
+        return found
 
 
 def with_operands(body: Body, values: Mapping[str, str]) -> Body:

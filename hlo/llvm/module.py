@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.llvm.function import Function
@@ -16,6 +16,15 @@ class Global:
     text: str
     symbols: tuple[str, ...] = ()
 
+    def renamed(self, symbols: Mapping[str, str]) -> Global:
+        """Return the global with other names for itself and for those in its value."""
+        start, *rest = self.text.split("@") if self.symbols else (self.text,)
+        for piece in rest:
+            name = max(filter(piece.startswith, self.symbols), key=len, default="")
+            start += f"@{symbols.get(name, name)}{piece[len(name) :]}"
+        used = tuple(symbols.get(name, name) for name in self.symbols)
+        return Global(symbols.get(self.name, self.name), start, used)
+
     def __str__(self) -> str:
         return f"@{self.name} = {self.text}"
 
@@ -27,6 +36,16 @@ class Node:
     number: int
     text: str
     nodes: tuple[int, ...] = ()
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Node:
+        """Return the node with other numbers for itself and for those that it refers to."""
+        start, *rest = self.text.split("!")
+        for piece in rest:
+            tail = piece.lstrip("0123456789")
+            digits = piece[: len(piece) - len(tail)]
+            start += f"!{numbers[int(digits)] if digits else ''}{tail}"
+        used = tuple(numbers[n] for n in self.nodes)
+        return Node(numbers[self.number], start, used)
 
     def __str__(self) -> str:
         return f"!{self.number} = {self.text}"

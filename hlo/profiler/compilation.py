@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,6 @@ from hlo.profiler.profile import Profile
 from hlo.profiler.records import KernelTime, Slice, Spread
 from hlo.runtime.parts import Part
 
-_DEFINED = re.compile(r'^define [^@]*@"?([\w.$-]+)', re.M)
 _MOST_NAMES = 4
 
 
@@ -69,7 +67,7 @@ class StageClock(Clock):
     @contextmanager
     def part(self, part: Part) -> Iterator[None]:
         """Time the compilation of a part, in whichever thread."""
-        names = [name for _, text in part.texts for name in _DEFINED.findall(text)]
+        names = part.names
         more = f", ... ({len(names)} functions)" if len(names) > _MOST_NAMES else ""
         begin = time.perf_counter()
         try:

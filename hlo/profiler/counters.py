@@ -45,6 +45,9 @@ class _Frame:
 class Counters(Instrumentation):
     """Writes what divides the time of an entry into sections, and lists these."""
 
+    # `perf` shows them.
+    keeps_names = True
+
     def __init__(self, triple: str, *, has_threads: bool) -> None:
         """Begin a program for a machine. has_threads: kernels may be shared by POSIX threads."""
         self.ir = recorder_ir(triple, has_threads=has_threads)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
 from hlo.llvm import LlvmModule
+from hlo.runtime import kept
+from hlo.runtime.kept import PartStore
 from hlo.runtime.nearby import contiguous_space
 from hlo.runtime.parts import Effort, Part, split
 from hlo.runtime.tiles import tiles_are_permitted
@@ -85,32 +90,50 @@ class Machine:
     def compile(
         self, module: LlvmModule, threads: int,
         around: Callable[[Part], AbstractContextManager[None]] = lambda _: nullcontext(),
+        *, keeps_names: bool = False, store: PartStore | None = None,
     ) -> tuple[bytes, ...]:  # fmt: skip
         """Return the object files of a module, compiled by this many threads. Raises HloError.
 
-        around: the context in which each part is compiled.
+        around: the context in which each part is compiled. keeps_names: the symbols of functions
+        are their names; else parts that other modules have had are not compiled again. store: where
+        those are kept beyond this process.
         """
 
         def compiled(part: Part) -> bytes:
             with around(part):
                 return self._compile_part(part)
 
-        parts = split(module)
+        parts = split(module, keeps_names=keeps_names)
+        keys = {part: self._key(part) for part in parts if part.is_shared}
+        found = {part: kept.get(key, store) for part, key in keys.items()}
+        missing = [part for part in parts if found.get(part) is None]
         # LLVM aborts when memory runs out; it needs some fifty times the size of the text.
-        needed = _LLVM_BYTES + 50 * sum(len(text) for part in parts for _, text in part.texts)
+        needed = _LLVM_BYTES + 50 * sum(len(text) for part in missing for _, text in part.texts)
         check_address_space(needed, "compiling")
-        threads = threads_that_fit(min(threads, len(parts)), needed)
+        threads = threads_that_fit(min(threads, len(missing)), needed)
         if threads < 2:
-            return tuple(map(compiled, parts))
-        from concurrent.futures import ThreadPoolExecutor
+            done = dict(zip(missing, map(compiled, missing), strict=True))
+        else:
+            from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(threads) as pool:
-            return tuple(pool.map(compiled, parts))
+            with ThreadPoolExecutor(threads) as pool:
+                done = dict(zip(missing, pool.map(compiled, missing), strict=True))
+        for part in keys.keys() & done.keys():
+            kept.put(keys[part], done[part], store)
+        return tuple(done.get(part) or found[part] or b"" for part in parts)
+
+    def _key(self, part: Part) -> str:
+        """Return the key of a part's object code: whatever could make it another is part of it."""
+        total = hashlib.sha256()
+        target = (self.triple, self.cpu, self.features, self.abi)
+        for text in (*target, *_make(), *(x for e, t in part.texts for x in (e.value, t))):
+            total.update(f"{len(text)} {text}".encode())
+        return total.hexdigest()
 
     def _compile_part(self, part: Part) -> bytes:
         # LLVM objects share state only within a context.
         context = llvm.create_context()
-        level = 0 if part.texts[0][0] is Effort.NONE else 3
+        level = 0 if all(effort is Effort.NONE for effort, _ in part.texts) else 3
         with self._own(level) as machine:
             whole, *rest = [
                 _optimized(effort, text, machine, context) for effort, text in part.texts
@@ -122,6 +145,12 @@ class Machine:
     def assembly(self, module: llvm.ModuleRef) -> str:
         """Return the assembly text of a module."""
         return str(self._llvm.emit_assembly(module))
+
+
+@cache
+def _make() -> tuple[str, ...]:
+    """Return what changes when LLVM does, or what this file has it do."""
+    return llvmlite.__version__, hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def _optimized(

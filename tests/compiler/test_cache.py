@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.compiler.pipeline import _sources, compile_text
-from hlo.runtime import cache as cache_module
+from hlo.compiler.lowering import Clock
+from hlo.compiler.pipeline import _sources, build, compile_text
+from hlo.runtime import kept
 from hlo.runtime.cache import Cache, digest
+from hlo.runtime.entries import head
+from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.parts import Part
 
 ADD = "HloModule m\nENTRY e {\n  a = f32[3] parameter(0)\n  ROOT b = f32[3] add(a, a)\n}\n"
 # A table large enough not to be part of the code.
@@ -30,7 +34,9 @@ def store(tmp_path: Path) -> Cache:
 
 
 def files(store: Cache) -> list[Path]:
-    return sorted(store.folder.iterdir()) if store.folder.exists() else []
+    """Return the entries of programs, and what else is beside them but the folder of parts."""
+    found = store.folder.iterdir() if store.folder.exists() else ()
+    return sorted(p for p in found if p.name != "parts")
 
 
 def was_built(text: str, store: Cache | bool, **options: str) -> bool:
@@ -112,7 +118,7 @@ def test_a_program_of_another_make_is_ignored(store: Cache) -> None:
     was_built(ADD, store)
     (path,) = files(store)
     for body in (b"", b"\0" * 32, b"\1" * 64, (40).to_bytes(8, "little") * 4 + b"{}" * 40):
-        path.write_bytes(cache_module._head(path.stem, [body]) + body)
+        path.write_bytes(head(path.stem, [body]) + body)
         assert store.get(path.stem) is None
 
 
@@ -125,7 +131,7 @@ def with_header(store: Cache, path: Path, change: Callable[[dict[str, Any]], obj
     text = json.dumps(header).encode().ljust(length)
     assert len(text) == length, "what follows has a place of its own"
     body = data[:8] + text + data[8 + length :]
-    path.write_bytes(cache_module._head(path.stem, [body]) + body)
+    path.write_bytes(head(path.stem, [body]) + body)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +257,9 @@ def test_what_a_dead_process_left_is_removed(store: Cache) -> None:
 
 def test_clear(store: Cache) -> None:
     was_built(ADD, store)
+    product(store, 64, 96)
     store.clear()
-    assert not files(store)
+    assert not files(store) and not parts(store)
 
 
 def _many(folder: str, number: int) -> int:
@@ -272,3 +279,108 @@ def test_several_processes_at_once(store: Cache) -> None:
     with context.Pool(3) as pool:
         assert pool.starmap(_many, [(str(store.folder), n) for n in range(3)]) == [0, 0, 0]
     assert not [p for p in files(store) if p.name.startswith("new-")]
+
+
+# --- parts that programs share ------------------------------------------------------------------
+
+PRODUCT = """HloModule m
+ENTRY e {{
+  a = f32[{m},40] parameter(0)  b = f32[40,{n}] parameter(1)
+  ROOT c = f32[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+"""
+
+
+def parts(store: Cache) -> list[Path]:
+    return sorted((store.folder / "parts").glob("*.o"))
+
+
+def product(store: Cache, m: int, n: int) -> None:
+    a, b = np.ones((m, 40), np.float32), np.ones((40, n), np.float32)
+    result = compile_text(PRODUCT.format(m=m, n=n).encode(), "m", cache=store)(a, b)
+    np.testing.assert_array_equal(result, np.full((m, n), 40, np.float32))
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The names of functions in each part that is compiled."""
+    found: list[tuple[str, ...]] = []
+    compile_part = Machine._compile_part
+
+    def noting(machine: Machine, part: Part) -> bytes:
+        found.append(part.names)
+        return compile_part(machine, part)
+
+    monkeypatch.setattr(Machine, "_compile_part", noting)
+    return found
+
+
+def microkernels(compiled: list[tuple[str, ...]]) -> list[str]:
+    return [name for names in compiled for name in names if name.endswith(".tile")]
+
+
+@pytest.mark.parametrize("is_other_process", [False, True])
+def test_products_of_other_sizes_share_a_microkernel(
+    store: Cache, compiled: list[tuple[str, ...]], is_other_process: bool
+) -> None:
+    kept.forget()
+    product(store, 64, 96)
+    assert microkernels(compiled) and parts(store)
+    compiled.clear()
+    if is_other_process:
+        kept.forget()
+    product(store, 96, 64)
+    assert compiled and not microkernels(compiled)
+
+
+def test_code_is_the_same_wherever_its_parts_come_from(store: Cache) -> None:
+    text, machine = PRODUCT.format(m=64, n=96), host_machine()
+    programs = []
+    for warm, cache in ((False, None), (True, None), (False, store), (False, store)):
+        if not warm:
+            kept.forget()
+        programs.append(build(hlo.parse(text), machine, Clock(), store=cache).code)
+    assert programs[1:] == programs[:-1]
+
+
+@pytest.mark.parametrize("keep", [0, 40, 64, 200])
+def test_a_damaged_part_is_compiled_again(
+    store: Cache, compiled: list[tuple[str, ...]], keep: int
+) -> None:
+    kept.forget()
+    product(store, 64, 96)
+    files = {path: path.read_bytes() for path in parts(store)}
+    for path, data in files.items():
+        path.write_bytes(data[:keep])
+    kept.forget()
+    compiled.clear()
+    product(store, 96, 64)
+    assert microkernels(compiled)
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_parts_are_stored_that_were_only_in_memory(store: Cache) -> None:
+    kept.forget()
+    build(hlo.parse(PRODUCT.format(m=64, n=96)), host_machine(), Clock())
+    product(store, 64, 96)
+    assert parts(store)
+
+
+def test_parts_take_a_bounded_share(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store._parts, "_looks_at_all", True)
+    store.limit_bytes = 8 * 500
+    for n in range(20):
+        store.put_part(f"{n:064x}", bytes(100))
+    assert sum(path.stat().st_size for path in parts(store)) <= 500
+    assert store.get_part(f"{19:064x}") == bytes(100) and store.get_part(f"{0:064x}") is None
+
+
+def test_memory_for_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "LIMIT_BYTES", 1000)
+    kept.forget()
+    for n in range(20):
+        kept.put(str(n), bytes(100), None)
+        kept.get("0", None)
+    held = [n for n in range(20) if kept.get(str(n), None) is not None]
+    assert held == [0, *range(11, 20)]
+    kept.forget()

@@ -196,3 +196,90 @@ def test_a_part_has_the_constants_that_constants_refer_to() -> None:
     (part,) = split(module)
     ((_, text),) = part.texts
     assert "@name = " in text and "@table = " in text and "@other" not in text
+
+
+# --- parts that are apart -----------------------------------------------------------------------
+
+
+def long(name: str, table: str, *calls: str) -> Callable[[ModuleBuilder], Function]:
+    """Write a long loop in final form that reads a table and calls functions."""
+
+    def write(module: ModuleBuilder) -> Function:
+        address = module.define(table, "internal unnamed_addr constant i64 7")
+        b = Builder(module)
+        with b.loop(0, 100, plain=True) as i:
+            number = b.load("i64", address)
+            for n in range(200):
+                number = b.effect("i64", Binary("add", "", "i64", (number.name, str(n))))
+            b.store(number, b.element_address("%x", "i64", i))
+            for called in calls:
+                b.call_void(called, [PTR])
+        b.ret()
+        return b.finish(function(name, internal=True))
+
+    return write
+
+
+def shared(module: ModuleBuilder) -> set[str]:
+    return {text for part in split(module) if part.is_shared for _, text in part.texts}
+
+
+def test_names_and_what_else_is_in_a_module_do_not_matter() -> None:
+    a = module_of(entry("kernel.a"), long("kernel.a", "table"))
+    b = module_of(
+        fill("before", plain=True), long("kernel.b", "other"), entry("before", "kernel.b")
+    )
+    assert len(shared(a)) == 1 and shared(a) == shared(b)
+    (text,) = shared(a)
+    assert "kernel" not in text and "table" not in text
+    assert not any(part.is_shared for part in split(a, keeps_names=True))
+
+
+def test_what_is_called_is_part_of_the_name() -> None:
+    def text(*callee: Callable[[ModuleBuilder], Function]) -> set[str]:
+        called = callee[0](ModuleBuilder()).name
+        return shared(module_of(entry("f"), *callee, long("f", "t", called)))
+
+    assert text(fill("g", plain=True)) == text(fill("h", plain=True)) != text(swap)
+
+
+def test_functions_that_differ_by_name_are_one() -> None:
+    module = module_of(
+        long("a", "t"), long("b", "t"),
+        long("f", "t", "a", "b"), long("g", "t", "b", "a"), entry("f", "g"),
+    )  # fmt: skip
+    assert len(shared(module)) == 2
+    data = (ctypes.c_int64 * 100)()
+    code = NativeCode(host_machine().compile(module, 1), "entry")
+    assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.addresses["entry"])(data) == 0
+    assert list(data) == [7 + sum(range(200))] * 100
+
+
+def test_functions_that_others_know_keep_their_names() -> None:
+    exported = long("exported", "t")(module := module_of())
+    module.add(exported.replace(linkage=""))
+    module.add(long("caller", "t", "exported")(module))
+    module.add(entry("caller")(module))
+    assert not shared(module)
+    code = NativeCode(host_machine().compile(module, 1), "entry", "exported")
+    assert code.addresses["exported"]
+
+
+def test_functions_that_call_each_other_are_not_apart() -> None:
+    module = module_of(long("f", "t", "g"), long("g", "t", "f"), long("h", "t"), entry("f", "h"))
+    assert [p.names for p in split(module) if p.is_shared] == [("h",)]
+    NativeCode(host_machine().compile(module, 1), "entry")
+
+
+def test_tables_of_functions_follow_their_names() -> None:
+    module = module_of(long("f", "t"))
+    module.define("note", 'private constant [3 x i8] c"@f\\00"')
+    table = module.define("table", "private constant [2 x ptr] [ptr @f, ptr @note]", ["f", "note"])
+    b = Builder(module)
+    b.ret(b.load("ptr", table))
+    module.add(b.finish(Function("entry", [], result="ptr")))
+    code = NativeCode(host_machine().compile(module, 1), "entry")
+    address = ctypes.CFUNCTYPE(ctypes.c_void_p)(code.addresses["entry"])()
+    data = (ctypes.c_int64 * 100)()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(data)
+    assert data[0] == 7 + sum(range(200))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.objects.targets import platform
@@ -295,10 +296,11 @@ def test_iterations_of_unknown_number_are_counted() -> None:
 @pytest.mark.parametrize("text", [NESTED, TRIANGLE, PARALLEL])
 def test_kernels_are_those_of_plain_programs(text: str) -> None:
     module, machine = hlo.parse(text), host_machine()
-    counters = Counters(machine.triple, has_threads=True)
+    counters, plainly = Counters(machine.triple, has_threads=True), Instrumentation()
+    plainly.keeps_names = True
     plain, profiled = (
         [_functions(c) for c in build(module, machine, Clock(), instrumentation=i).code]
-        for i in (None, counters)
+        for i in (plainly, counters)
     )
     assert profiled[: len(plain)] == plain
 

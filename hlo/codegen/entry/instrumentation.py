@@ -29,6 +29,8 @@ class Instrumentation:
 
     # Functions, in LLVM IR, that the code calls.
     ir: str = ""
+    # Whether functions have their names in object code, which then shares nothing with other code.
+    keeps_names: bool = False
 
     @property
     def called(self) -> Mapping[str, int]:
