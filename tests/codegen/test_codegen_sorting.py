@@ -73,6 +73,79 @@ def test_sort_with_equal_zeros_and_nans(t: str, dims: str, dim: int) -> None:
     check(sort_one(CANONICAL.replace("T[]", f"{t}[]"), t, dims, dim), [data(t, dims)], **EXACT)
 
 
+# What makes bad pivots, and equal keys at the bounds of buckets.
+def patterns(t: str, n: int) -> list[np.ndarray]:
+    at, dtype = np.arange(n), ELEMENT_TYPES[t].dtype
+    found = [
+        at, at[::-1], at * 0, RNG.integers(0, 3, n), np.minimum(at, at[::-1]), at * 7919 % 17,
+        np.where(at % 9 == 4, 5, at), 2.0 ** (at % (dtype.itemsize * 8 - 2)), at // 64 % 2 * n - at,
+    ]  # fmt: skip
+    if dtype.kind != "f":
+        ends = np.iinfo(dtype)
+        found += [np.where(at % 3 > 0, ends.max, ends.min)]
+        return [x.astype(dtype) for x in found]
+    # NaN with different bits, some of them signalling, and both zeros and infinities.
+    bits = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0], dtype).view(
+        f"i{dtype.itemsize}"
+    )
+    odd = np.concatenate([bits, bits[4:6] + 3, bits[2:4] + 5])
+    found.append(odd[RNG.integers(0, len(odd), n)].view(dtype))
+    return [np.asarray(x).astype(dtype) if x.dtype != dtype else x for x in found]
+
+
+def sort_rows(comparator: str, t: str, lengths: Sequence[int], count: int) -> str:
+    lines = [f"HloModule m\n{comparator}ENTRY e {{"]
+    for n in lengths:
+        shape = f"{t}[{count},{n}]"
+        lines.append(f"  x{n} = {shape} parameter({lengths.index(n)})")
+        lines.append(f"  r{n} = {shape} sort(x{n}), dimensions={{1}}, is_stable=true, to_apply=f")
+    results = ", ".join(f"r{n}" for n in lengths)
+    shapes = ", ".join(f"{t}[{count},{n}]" for n in lengths)
+    return "\n".join([*lines, f"  ROOT t = ({shapes}) tuple({results}) }}"])
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "s32", "u64"])
+@pytest.mark.parametrize("lengths", [(15, 16, 17, 32, 33, 65, 100), (64, 63, 129, 1000)])
+def test_rows_of_keys_that_are_hard_to_divide(t: str, lengths: tuple[int, ...]) -> None:
+    args = [np.stack(patterns(t, n)) for n in lengths]
+    comparator = CANONICAL.replace("T[]", f"{t}[]") if t[0] == "f" else plain(t, "GT")
+    check(sort_rows(comparator, t, lengths, len(args[0])), args, **EXACT)
+
+
+# Some keys stand for many elements, whose order has to stay.
+COUNTED_AS = """f { a = f32[] parameter(0) b = f32[] parameter(1)
+  zero = f32[] constant(0) two = f32[] constant(2)
+  an = pred[] compare(a, zero), direction=LT as = f32[] select(an, two, a)
+  bn = pred[] compare(b, zero), direction=LT bs = f32[] select(bn, two, b)
+  ROOT c = pred[] compare(as, bs), direction=GT, type=TOTALORDER }
+"""
+OTHERWISE = COUNTED_AS.replace("LT as", "GE as").replace("LT bs", "GE bs")
+OTHERWISE = OTHERWISE.replace("two, a)", "a, two)").replace("two, b)", "b, two)")
+UNORDERED = plain("f32").replace(", type=TOTALORDER", "")
+
+
+@pytest.mark.parametrize(
+    "comparator", [COUNTED_AS, OTHERWISE, UNORDERED], ids=["counted as", "otherwise", "unordered"]
+)
+@pytest.mark.parametrize("n", [40, 70000])
+def test_elements_that_keys_do_not_tell_keep_their_order(comparator: str, n: int) -> None:
+    x = RNG.integers(-4, 5, (2, n)).astype(np.float32)
+    x[0] *= np.where(RNG.integers(0, 2, n), -1, 1).astype(np.float32)
+    one, two = (
+        compiled_for(sort_rows(comparator, "f32", (n,), 2), threads)(x)[0] for threads in (1, 2)
+    )
+    (wanted,) = interpret(parse(sort_rows(comparator, "f32", (n,), 2)), [x])
+    assert one.tobytes() == two.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("t", ["f32", "s64"])
+def test_long_rows_of_keys_that_are_hard_to_divide(t: str) -> None:
+    args = [np.stack(patterns(t, 66_000)[:8]), np.stack(patterns(t, 66_001)[-3:])]
+    comparator = CANONICAL.replace("T[]", f"{t}[]") if t[0] == "f" else plain(t)
+    for x in args:
+        check(sort_rows(comparator, t, (x.shape[1],), len(x)), [x], **EXACT)
+
+
 @pytest.mark.parametrize("layout", ["{2,1,0}", "{0,1,2}", "{1,0,2}"])
 @pytest.mark.parametrize("out", ["{2,1,0}", "{0,2,1}"])
 @pytest.mark.parametrize("dim", [0, 1, 2])

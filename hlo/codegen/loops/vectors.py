@@ -25,10 +25,11 @@ def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Va
     return b.load(vector, address, align=align)
 
 
-def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
-    """Return which lanes, numbered from `first`, are below a count."""
-    numbers = vector_constant("i64", range(first, first + lanes))
-    return b.icmp("slt", numbers, b.splat(i64(count), lanes))
+def lanes_below(b: Builder, first: int, count: str, lanes: int, type_: str = "i64") -> Val:
+    """Return which lanes, numbered from `first`, are below a count. type_: to compare them in."""
+    numbers = vector_constant(type_, range(first, first + lanes))
+    limit = i64(count) if type_ == "i64" else b.cast("trunc", i64(count), type_)
+    return b.icmp("slt", numbers, b.splat(limit, lanes))
 
 
 def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:

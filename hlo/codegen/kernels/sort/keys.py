@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from hlo.analysis.patterns import order_terms
 from hlo.codegen.llvm import Builder, Val, float_const, int_const
@@ -38,9 +38,9 @@ class Order:
         """Return the unsigned integer of a value: the smaller, the earlier."""
         et = self.et
         if et.is_float and not self.is_exact:
-            # Adding zero makes -0 and 0 equal.
+            # An addition of zero would quiet NaN, too.
             zero = float_const(value.type, 0.0)
-            value = b.binary("fadd", value, zero)
+            value = b.select(b.fcmp("oeq", value, zero), zero, value)
         raw = scalar.to_memory(b, et, value)
         if et.is_float:
             raw = self._from_float(b, raw)
@@ -100,6 +100,33 @@ class Order:
 
 
 @dataclass(frozen=True)
+class Canonical:
+    """An order of elements by themselves, some of which are equal without having the same bits.
+
+    ties: what these count as, if not as themselves: constants of the comparator, or None for zero.
+    """
+
+    order: Order
+    ties: tuple[Instruction | None, ...]
+
+    def difference(self, b: Builder, value: Val, rank: Val) -> Val:
+        """Return a number that is zero if an element is the value of its rank."""
+        exact = replace(self.order, total=True)
+        return b.binary("xor", exact.rank(b, value), rank)
+
+    def tied(self, b: Builder, comparator: Computation) -> Iterator[Val]:
+        """Yield the ranks of what elements of different bits count as."""
+        for constant in self.ties:
+            if constant is None:
+                value = float_const(scalar.ssa_type(self.order.et), 0.0)
+            else:
+                (found,) = inline(b, comparator, [None] * len(comparator.parameters), constant)
+                assert isinstance(found, Val)
+                value = found
+            yield self.order.rank(b, value)
+
+
+@dataclass(frozen=True)
 class SortKey:
     """The keys by which a comparator orders elements, as one unsigned integer.
 
@@ -136,6 +163,27 @@ class SortKey:
         ((source, order), *more) = self.terms
         alone = not more and source.opcode == "parameter" and source.parameter_number == 0
         return order if alone and order.is_exact else None
+
+    @property
+    def canonical(self) -> Canonical | None:
+        """How the first operand's elements are found from keys, if the key tells nearly all."""
+        ((source, order), *more) = self.terms
+        if more:
+            return None
+        ties: list[Instruction | None] = []
+        while source.opcode == "select":
+            _, *arms = source.operands
+            constants = [arm for arm in arms if arm.opcode == "constant"]
+            others = [arm for arm in arms if arm.opcode != "constant"]
+            if not constants or not others:
+                return None
+            ties += constants
+            (source,) = others
+        if source.opcode != "parameter" or source.parameter_number != 0:
+            return None
+        if not order.is_exact:
+            ties.append(None)
+        return Canonical(order, tuple(ties))
 
     def rank(self, b: Builder, values: Sequence[Value]) -> Val:
         """Return the integer of an element, given the operands' values there."""
