@@ -180,9 +180,9 @@ class Function:
     def renamed(self, symbols: Mapping[str, str], nodes: Mapping[int, int]) -> Function:
         """Return the function with other names for functions and globals, and for itself.
 
-        nodes: other numbers for metadata nodes.
+        nodes: other numbers for metadata nodes, from 1 on.
         """
-        body, facts = list(self.body), self._facts
+        body, facts, nodes = list(self.body), self._facts, {**nodes, 0: 0}
         names = {f"@{old}": f"@{new}" for old, new in symbols.items()}
         for at in {at for at, _ in facts.symbols}:
             line = body[at]

@@ -65,7 +65,7 @@ class _References:
                     self.add(self._module.globals[name].symbols, ())
         for number in nodes:
             if number not in self._numbers:
-                self._numbers[number] = len(self._numbers)
+                self._numbers[number] = 1 + len(self._numbers)
                 self.add((), self._module.metadata[number].nodes)
 
     def _name(self, name: str) -> str:

@@ -232,6 +232,7 @@ def test_names_and_what_else_is_in_a_module_do_not_matter() -> None:
     assert len(shared(a)) == 1 and shared(a) == shared(b)
     (text,) = shared(a)
     assert "kernel" not in text and "table" not in text
+    assert "!llvm.loop !1" in text and "!1 = distinct !{!1, !2, !3}" in text and "!dbg" not in text
     assert not any(part.is_shared for part in split(a, keeps_names=True))
 
 
