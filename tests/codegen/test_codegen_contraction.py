@@ -8,6 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.plan.roles import assign_roles
+from hlo.frontends.text import parse
 from hlo.values.types import ELEMENT_TYPES
 from tests.harness.oracle import assert_same, xla_run
 from tests.harness.run_compiled import check, compiled_for, run_leaves
@@ -342,3 +345,43 @@ ENTRY main {{
     assert np.isnan(values).any()
     if name in ("elementwise", "dot", "into it"):
         assert (values == 2.0**-127).any()
+
+
+# --- operands that are computed while they are packed -------------------------------------------
+
+DEQUANTIZED = """HloModule m
+ENTRY main {{
+  x = {float}[{m},300] parameter(0)
+  w = s8[{dims}] parameter(1)
+  scale = {float}[{n}] parameter(2)
+  f = {float}[{dims}] convert(w)
+  s = {float}[{dims}] broadcast(scale), dimensions={{{columns}}}
+  y = {float}[{dims}] multiply(f, s)
+  ROOT z = {float}[{m},{n}] dot({order}), {contracting}
+}}"""
+
+
+@pytest.mark.parametrize("m", [1, 7, 200])
+@pytest.mark.parametrize("n", [232, 333])
+@pytest.mark.parametrize("et", ["f32", "f64", "bf16"])
+def test_an_operand_is_computed_while_it_is_packed(m: int, n: int, et: str) -> None:
+    text = DEQUANTIZED.format(
+        float=et, m=m, n=n, dims=f"300,{n}", columns=1, order="x, y",
+        contracting="lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    )  # fmt: skip
+    rng = np.random.default_rng(m + n)
+    dtype = ELEMENT_TYPES[et].dtype
+    w = rng.integers(-128, 128, (300, n)).astype(np.int8)
+    args = [rng.normal(size=(m, 300)).astype(dtype), w, rng.normal(size=n).astype(dtype)]
+    check(text, args, **(_NARROW if et == "bf16" else {"rtol": 1e-4, "atol": 1e-2}))
+    (kernel,) = (i for i, r in assign_roles(parse(text).entry).items() if r is Role.KERNEL)
+    assert kernel.opcode == "dot"
+
+
+def test_an_operand_in_another_order_is_in_memory() -> None:
+    text = DEQUANTIZED.format(
+        float="f32", m=7, n=256, dims="256,300", columns=0, order="x, y",
+        contracting="lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    )  # fmt: skip
+    kernels = [i for i, r in assign_roles(parse(text).entry).items() if r is Role.KERNEL]
+    assert [i.opcode for i in kernels] == ["multiply", "dot"]

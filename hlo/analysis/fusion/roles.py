@@ -52,6 +52,9 @@ _ALIASES = frozenset(
 )
 # Consumers that read memory at any strides.
 _READS_VIEWS = frozenset({"dot", "convolution"})
+# What is computed of a product's operand besides elementwise operations, and the least of its
+# elements that are: fewer stay in the cache.
+_PACKABLE, _PACKED = frozenset({"broadcast", "iota", "constant"}), 1 << 16
 # Operations that are simpler when their second operand is known.
 _STEERED = frozenset(
     {"shift-left", "shift-right-logical", "shift-right-arithmetic", "divide", "remainder", "power"}
@@ -102,7 +105,6 @@ def roles_in(
             continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
         work[inst] = frozenset({inst}).union(*(work[o] for o in inlined))
-        cost = sum(i.spec.cost for i in work[inst])
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
         reads[inst] = apart.union(*(reads[o] for o in inlined))
@@ -110,7 +112,7 @@ def roles_in(
             continue
         is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > MAX_READS
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
-        if is_large or _must_keep(inst, roles, cost, comp, is_whole):
+        if is_large or _must_keep(inst, roles, work[inst], comp, is_whole):
             roles[inst] = Role.KERNEL
     return roles
 
@@ -177,12 +179,16 @@ def _decides_code(constant: Instruction) -> bool:
 def _must_keep(
     inst: Instruction,
     roles: dict[Instruction, Role],
-    cost: float,
+    work: frozenset[Instruction],
     comp: Computation,
     is_whole: bool,
 ) -> bool:
-    """True for what has to be in memory. is_whole: one kernel has room for all uses."""
+    """True for what has to be in memory.
+
+    work: all that computes it. is_whole: one kernel has room for all uses.
+    """
     users = inst.users
+    cost = sum(i.spec.cost for i in work)
     if inst is comp.root or not users:
         return True
     if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
@@ -198,10 +204,33 @@ def _must_keep(
     return any(
         roles[u] is Role.KERNEL
         and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
+        and not (u.opcode == "dot" and _is_packed(inst, u, work))
         and u.spec.category not in (Category.REDUCTION, Category.WINDOW, Category.SORT)
         and not is_on_demand(u)
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
         for u in users
+    )
+
+
+def _is_packed(inst: Instruction, dot: Instruction, work: frozenset[Instruction]) -> bool:
+    """True when a product computes an operand while it packs it.
+
+    That is for large arrays whose innermost dimension is none that is summed over, computed by a
+    few operations on elements of the same place or of a line.
+    """
+    shape = inst.array_shape
+    types = (inst.array_shape, *(o.array_shape for o in dot.operands), dot.array_shape)
+    if len(inst.users) != 1 or shape.num_elements < _PACKED or not is_plain(shape):
+        return False
+    if not all(x.element_type.is_float for x in types) or dot.operands[0] is dot.operands[1]:
+        return False
+    side = "lhs" if dot.operands[0] is inst else "rhs"
+    inner = next(d for d in minor_to_major(shape) if shape.dims[d] != 1)
+    summed = (*dot.attrs[f"{side}_contracting_dims"], *dot.attrs[f"{side}_batch_dims"])
+    return (
+        inner not in summed
+        and sum(i.spec.cost for i in work) <= CHEAP
+        and all(i.spec.has(Trait.ELEMENTWISE) or i.opcode in _PACKABLE for i in work)
     )
 
 

@@ -10,6 +10,7 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.gemm import Steps, add_product
 from hlo.codegen.kernels.matmul.product import (
+    Computed,
     Dim,
     Dims,
     Leaf,
@@ -20,6 +21,7 @@ from hlo.codegen.kernels.matmul.product import (
     is_exact,
     sums_of,
 )
+from hlo.codegen.kernels.matmul.scheduler import best_schedule, computes_seldom
 from hlo.codegen.kernels.views import StridedView, common_digits, view_of, whole_view
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.element import Indices, physical_index
@@ -45,6 +47,10 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
         return Plan((fill_with_zeros,))
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     steps = Steps()
+    product = _packed_product(inst, roles, sums, target)
+    if product is not None:
+        add_contraction(steps, product, sums, result, target)
+        return steps.plan()
     views = [operand_view(steps, inst, n, roles, sums, target) for n in (0, 1)]
     product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
     if product is None:
@@ -70,6 +76,36 @@ def product_of(
         a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store,
         exact=is_exact(inst),
     )  # fmt: skip
+
+
+def _packed_product(
+    inst: Instruction, roles: Mapping[Instruction, Role], sums: SumTypes, target: Target
+) -> Product | None:
+    """Return a product whose fused operands are computed while they are packed.
+
+    None if there is none such, or if they would be computed too often, or not in runs.
+    """
+    if sums.is_complex or not sums.total.is_float:
+        return None
+    views, sources = list[StridedView](), list[Source]()
+    for number, operand in enumerate(inst.operands):
+        view = view_of(operand, roles)
+        if view is None and roles[operand] is Role.FUSED:
+            shape = operand.array_shape
+            views.append(whole_view(-1, shape))
+            sources.append(Source(Computed((number,)), shape.element_type))
+        elif view is None:
+            return None
+        else:
+            views.append(view)
+            sources.append(source_of(view, inst, roles))
+    if not any(isinstance(s.memory, Computed) for s in sources):
+        return None
+    product = product_of(inst, views, sources, sums)
+    if product is None:
+        return None
+    whole = replace(product, is_whole=True)
+    return product if computes_seldom(best_schedule(whole, target), inst) else None
 
 
 def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, Labels, Labels]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hlo.codegen.kernels.matmul.microkernels import PanelFormat, PanelOrder
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, copy, copy_groups
-from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, merged
+from hlo.codegen.kernels.matmul.product import Computed, Dim, Dims, Product, merged
 from hlo.codegen.kernels.matmul.schedule import KBlock
 from hlo.codegen.llvm import Builder, Index, Val
-from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.loops.kernel import Kernel, plain_loop, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 
@@ -155,10 +156,19 @@ class Packer:
         u, v = self._stride(self.free[-1]), self._stride(piece.dim)
         df, dt = b.sub(free[0], piece.segment.start), b.sub(taps[0], piece.low)
         at = b.add(piece.base, b.add(b.mul(df, u), b.mul(dt, v)))
-        mem = scalar.memory_type(self.source.et)
-        address = b.element_address(self.source.address(self.k), mem, at)
         row, column = b.add(piece.segment.done, df), b.add(piece.packed, dt)
         number, length = b.sub(free[1], free[0]), b.sub(taps[1], taps[0])
+        if isinstance(self.source.memory, Computed):
+            if order is PanelOrder.K_INNERMOST:
+                first = b.add(b.mul(row, group * pitch), column)
+                lines = _Lines(panel, first, group * pitch, at, u, number, length)
+            else:
+                first = b.add(b.mul(column, pitch), row)
+                lines = _Lines(panel, first, pitch, at, v, length, number)
+            self._compute(self.source.memory, lines)
+            return
+        mem = scalar.memory_type(self.source.et)
+        address = b.element_address(self.source.address(self.k), mem, at)
         target = self.k.target
         if group > 1 and order is PanelOrder.K_OUTERMOST and not piece.is_all:
             self._scatter(panel, pitch, row, column, StridedMatrix(address, v, u), length, number)
@@ -181,6 +191,27 @@ class Packer:
             place = StridedMatrix(to, 1, pitch)
         copy(b, target, self.types, place, StridedMatrix(address, u, v), number, length)
 
+    def _compute(self, source: Computed, lines: _Lines) -> None:
+        """Compute lines of a panel, which are runs of the operand's innermost dimension."""
+        b = self.b
+        inst = source.instruction(self.k.inst)
+        shape = inst.array_shape
+        assert shape.layout is not None
+        order = shape.layout.minor_to_major[::-1]
+        sizes = [shape.dims[d] for d in order]
+        with b.loop(0, lines.number, plain=True) as i:
+            *outer, start = split_index(b, b.add(lines.at, b.mul(i, lines.step)), sizes)
+            to = b.add(lines.first, b.mul(i, lines.pitch))
+
+            def element(j: str, to: Index = to) -> None:
+                at = dict(zip(order, [*outer, b.add(start, j)], strict=True))
+                value = self.k.elements.at(inst, tuple(at[d] for d in range(shape.rank)))
+                for before, after in pairwise(self.types.chain):
+                    value = scalar.convert(b, value, before, after)
+                scalar.store(b, self.types.chain[-1], value, lines.panel, b.add(to, j))
+
+            plain_loop(b, (0, lines.length), element)
+
     def _scatter(
         self, panel: str, pitch: int, row: Index, column: Index, frm: StridedMatrix, length: Index,
         number: Index,
@@ -196,6 +227,22 @@ class Packer:
             address = b.element_address(frm.address, source, b.mul(i, frm.row))
             places = StridedMatrix(to, 0, group), StridedMatrix(address, 0, frm.column)
             copy(b, target, self.types, *places, 1, number)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Lines of a panel to compute: the place of the first element and the distance of lines there.
+
+    at, step: the same in the operand. number, length: of lines.
+    """
+
+    panel: str
+    first: Index
+    pitch: Index
+    at: Index
+    step: Index
+    number: Index
+    length: Index
 
 
 @dataclass(frozen=True)

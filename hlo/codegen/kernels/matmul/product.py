@@ -67,19 +67,36 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """What is computed while it is packed; strides are those of an array of its layout.
+
+    path: the numbers of operands that lead to it from the kernel's instruction.
+    """
+
+    path: tuple[int, ...]
+
+    def instruction(self, root: Instruction) -> Instruction:
+        """Return what is computed, from the kernel's instruction."""
+        for number in self.path:
+            root = root.operands[number]
+        return root
+
+
+@dataclass(frozen=True)
 class Source:
-    """An operand in memory: a leaf's buffer, or scratch memory by number.
+    """An operand in memory: a leaf's buffer, or scratch memory by number; or a computed one.
 
     offset: of the element at index 0 of every dimension.
     """
 
-    memory: Leaf | int
+    memory: Leaf | int | Computed
     et: ElementType
     offset: int = 0
     bounds: tuple[Bound, ...] = ()
 
     def address(self, k: Kernel) -> str:
         """Return the address of the element at index 0, which need not exist."""
+        assert not isinstance(self.memory, Computed), "it is not in memory"
         if isinstance(self.memory, int):
             base = k.scratch[self.memory]
         else:
@@ -119,7 +136,8 @@ class Product:
 
         def operand(source: Source) -> str:
             bounds = "".join(f" {b}" for b in source.bounds)
-            return f"{source.et}+{source.offset}{bounds}"
+            made = " computed" if isinstance(source.memory, Computed) else ""
+            return f"{source.et}+{source.offset}{made}{bounds}"
 
         p = self.simplified()
         sizes = ("batch", p.batch), ("m", p.m), ("n", p.n), ("k", p.k)

@@ -12,10 +12,20 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hlo.codegen.kernels.matmul.microkernels import Microkernel, PanelOrder, Writes
-from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, count, merged, uniform_stride
+from hlo.codegen.kernels.matmul.product import (
+    Computed,
+    Dim,
+    Dims,
+    Product,
+    count,
+    merged,
+    uniform_stride,
+)
 from hlo.codegen.kernels.matmul.schedule import LINE, Cut, Packing, Schedule
 from hlo.codegen.loops.vectors import Types, lanes_of
 from hlo.codegen.targets.base import Target
+from hlo.ir import Instruction
+from hlo.values.layout.plain import minor_to_major
 from hlo.values.types import ElementType
 
 # Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
@@ -32,6 +42,8 @@ _SHARE_MOVES = 3
 _MEASURED = 8
 # The cost of an element that goes to its place in a group on its own.
 _SCATTERED = 3.0
+# How often an operand may be computed while it is packed.
+_AGAIN = 2
 # Sets of a first-level cache: lines so far apart that they share one displace each other.
 _SETS = 64
 
@@ -110,6 +122,30 @@ def block_schedule(p: Product, rows: int, target: Target) -> Schedule:
             own = own_batches(p.batch) == count(p.batch)
             b = Packing.PER_TASK if own and count(p.m) <= 2 * rows else Packing.SHARED
     return replace(s, rows=rows, columns=columns, shares=1, b=b)
+
+
+def computes_seldom(s: Schedule, inst: Instruction) -> bool:
+    """True when the operands that are computed while they are packed are so in runs, hardly twice.
+
+    inst: the instruction of the kernel.
+    """
+    orders, again = {"a": s.a_order, "b": s.kernel.rhs.order}, {"a": s.column_blocks, "b": 1}
+    if s.b is Packing.PER_TASK:
+        again["b"] = s.row_blocks
+    for side, order in orders.items():
+        source = s.p.source(side)
+        if not isinstance(source.memory, Computed):
+            continue
+        if s.b is not Packing.SHARED or side == "a":
+            again[side] *= count([d for d in s.p.batch if not d.stride(side)])
+        shape = source.memory.instruction(inst).array_shape
+        sizes = [shape.dims[d] for d in minor_to_major(shape) if shape.dims[d] != 1]
+        run = s.cut.dims[-1] if order is PanelOrder.K_INNERMOST else s.p.free(side)[-1]
+        is_run = run.stride(side) == 1 and run.size == sizes[0]
+        has_groups = s.kernel.group > 1 and order is PanelOrder.K_OUTERMOST
+        if again[side] > _AGAIN or not is_run or has_groups:
+            return False
+    return True
 
 
 def _is_for(kernel: Microkernel, p: Product) -> bool:
@@ -219,6 +255,8 @@ def _can_read(p: Product, side: str, kernel: Microkernel, cut: Cut) -> bool:
     source, panel = p.source(side), kernel.panel(side)
     free, step = uniform_stride(p.free(side), side), uniform_stride(cut.inner_dims, side)
     if source.et is not panel.element or source.bounds or free is None or step is None:
+        return False
+    if isinstance(source.memory, Computed):
         return False
     if count(p.k) % kernel.k_multiple:
         return False
