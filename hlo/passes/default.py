@@ -38,6 +38,8 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("while_loop_invariant_code_motion"),
             # Few rounds over the elements of an array are one: those of random numbers, above all.
             step("while_loop_unroller", elementwise_only=True, max_trip_count=8, max_expansion=400),
+            # Arrays that change places are not copied.
+            step("while_loop_double_buffering"),
             step("simplify_conditional"),
             # Functions without branches any more can be applied to whole arrays.
             step("map_inline"),

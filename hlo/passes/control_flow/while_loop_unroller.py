@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hlo.analysis.effects import Effects
 from hlo.analysis.trips import counted
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ir.calls import Calls, copy_cone
+from hlo.ir.calls import Calls
 from hlo.ops import Trait
+from hlo.passes.control_flow._iterations import iteration, unroll_by
 from hlo.passes.control_flow._loops import is_tuple_loop, until_unchanged
 from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
@@ -57,7 +56,7 @@ def while_loop_unroller(
         elif copies > 1 and count and count % copies == 0 and counted(loop) is not None:
             # What is unrolled by some does not count in one step any more, and stays as it is.
             if rewrites.allow("while_loop_unroller.partial", loop):
-                _unroll_by(loop, copies, calls, effects)
+                unroll_by(loop, copies, calls, effects)
                 return True
         return False
 
@@ -100,42 +99,7 @@ def _unroll(loop: Instruction, count: int, calls: Calls, effects: Effects) -> No
             shape = values[counter.index].array_shape
             number = b.constant(shape.element_type, counter.start + turn * counter.step)
             values[counter.index] = b.relaid(number, shape)
-        values = _iteration(body, b, values, calls, effects)
+        values = iteration(body, b, values, calls, effects)
     whole = b.relaid(b.tuple(*values), loop.shape)
     loop.replace_all_uses_with(whole)
     calls.remove(loop)
-
-
-def _unroll_by(loop: Instruction, factor: int, calls: Calls, effects: Effects) -> None:
-    """Give a loop a body that does several iterations."""
-    old = loop.body
-    body = Computation(old.name, execution_thread=old.execution_thread)
-    b = Builder(body, old.root)
-    state = b.parameter(0, old.parameters[0].shape, old.parameters[0].name)
-    values = [b.element(state, i) for i in range(len(old.root.operands))]
-    for _ in range(factor):
-        values = _iteration(old, b, values, None, effects)
-    body.set_root(b.tuple(*values))
-    loop.attrs["body"] = body
-    loop.annotations.pop("backend_config", None)
-    calls.added([loop])
-    calls.forget([old, loop.condition])
-
-
-def _iteration(
-    body: Computation,
-    b: Builder,
-    values: Sequence[Instruction],
-    calls: Calls | None,
-    effects: Effects,
-) -> list[Instruction]:
-    """Append a copy of a body; returns the elements of the state after it."""
-    made = {
-        user: b.relaid(values[user.tuple_index], user.shape) for user in body.parameters[0].users
-    }
-    results = body.root.operands
-    acting = [i for i in body if effects.has_side_effect(i)]
-    copies = copy_cone(body, b.comp, made, [*results, *acting])
-    if calls is not None:
-        calls.added(copies)
-    return [made[o] for o in results]
