@@ -83,3 +83,20 @@ def test_programs_of_the_simulator_run_and_are_simulated(bench: None, devices: i
     took = scaling.measured(scaling.probes(devices), devices, 1)
     machine, links = scaling.peaks(devices, took)
     assert machine.flops > 0 and links.bandwidth > 0
+
+
+def test_what_more_processors_gain_is_estimated(bench: None) -> None:
+    cores = importlib.import_module("cores")
+    kernel = cores.Kernel(seconds=1.0, bytes=1e6, calls=1, shares=(64, 1))
+    # One step of two is divided; 64 shares are five rounds on 15 processors.
+    assert kernel.on(16, 1e12) == pytest.approx(0.5 + 0.5 * 4 / 64, 1e-3)
+    assert kernel.on(15, 1e12) == pytest.approx(0.5 + 0.5 * 5 / 64, 1e-3)
+    # What is read and written takes its time whatever computes.
+    assert kernel.on(64, 1.25e6) == pytest.approx(0.8, 1e-3)
+    module = hlo.parse("""HloModule m ENTRY e {
+      x = f32[512,512] parameter(0)
+      y = f32[512,512] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT z = f32[512,512] transpose(y), dimensions={1,0} }""")
+    found, rest = cores.kernels(module, list(hlo.random_inputs(module)))
+    assert rest > 0 and all(k.seconds > 0 for k in found)
+    assert max(n for k in found for n in k.shares) > 8

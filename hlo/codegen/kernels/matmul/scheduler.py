@@ -34,8 +34,10 @@ _DEPTH_BYTES = 2048
 _UNIT = 16
 # Bytes of a task's panel, of its sums, and of a B that is read in place by many.
 _PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
-# Maximum number of tasks of a product, and the minimum cost of one.
+# Maximum number of tasks of a product, and the minimum cost of one; and the same for large ones,
+# which are worth dividing among many processors.
 _TASKS, _TASK_COST = 16, 20_000
+_MANY_TASKS, _LARGE_TASK_COST = 64, 8_000_000
 # How often a partial sum of split-k is moved: written for blocks of k, read for the final sum.
 _SHARE_MOVES = 3
 # So many schedules are measured where it is measured which is the fastest.
@@ -380,6 +382,7 @@ def _enough_tasks(
     """
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
     want = min(_TASKS, int(cost / _TASK_COST))
+    want = max(want, min(_MANY_TASKS, int(cost / _LARGE_TASK_COST)))
 
     def blocks() -> tuple[int, int]:
         return -(-m // rows), -(-n // columns)

@@ -37,6 +37,17 @@ class ThreadLauncher(Launcher):
     def divides(self, extent: Extent) -> bool:
         return extent.iterations > 1 and extent.iterations * extent.cost >= _PARALLEL_COST
 
+    def share(self, extent: Extent) -> int:
+        """Return the iterations of a share of a kernel that is divided.
+
+        It is large enough to be worth handing out, and there are enough to balance.
+        """
+        chunk = max(
+            -(-extent.iterations // self._shares),
+            math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9)),
+        )
+        return min(chunk, extent.iterations)
+
     @property
     def is_parallel(self) -> bool:
         return "hlo.run" in self._module.functions
@@ -49,12 +60,7 @@ class ThreadLauncher(Launcher):
         if not self.divides(extent):
             b.call_void(function, arguments)
             return extent.iterations * extent.cost
-        # A share is large enough to be worth handing out, and there are enough to balance.
-        chunk = max(
-            -(-extent.iterations // self._shares),
-            math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9)),
-        )
-        chunk = min(chunk, extent.iterations)
+        chunk = self.share(extent)
         # One that works alone looks up less often, as each piece prepares for itself.
         piece = chunk * max(1, int(_PIECE_COST / max(chunk * extent.cost, 1e-9)))
         self._store(arguments)
