@@ -227,6 +227,11 @@ def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: St
     have, of which the first is in the lowest. The last group is filled up with zeros.
     """
     assert to.column == 1
+    if frm.row == 1 and types.has_vectors(b.module) and _group_lanes(target, types, group) > 1:
+        function = _turned_groups(b.module, target, types, group)
+        numbers = [i64(n) for n in (to.row, frm.column, count, columns)]
+        b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
+        return
     contiguous = frm.column == 1 and types.has_vectors(b.module)
     function = _groups(b.module, target, types, group, contiguous=contiguous)
     numbers = [i64(n) for n in (to.row, frm.row, frm.column, count, columns)]
@@ -308,6 +313,66 @@ def _groups(
         "i64 %count, i64 %columns"
     )
     return define(module, f"groups.{kind}.{types}.{group}", parameters, write)
+
+
+def _group_lanes(target: LlvmTarget, types: Types, group: int) -> int:
+    """Return how many groups the widest of the types allows in a vector, a square's at the most."""
+    return min(_SQUARE, _lanes(target, types) // group)
+
+
+def _turned_groups(module: ModuleBuilder, target: LlvmTarget, types: Types, group: int) -> str:
+    """Return the function `f(to, from, to_row, from_column, count, columns)`.
+
+    The elements of a group are neighbours in memory to copy from.
+    """
+    mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    bits, align = 8 * _bytes(types.chain[-1]), _bytes(types.chain[0])
+    assert last == f"i{bits}", "elements are put together as integers"
+    wide, size = f"i{group * bits}", group * bits // 8
+    side = _group_lanes(target, types, group)
+
+    def write(b: Builder) -> None:
+        def loaded(c: Index, g: Index, number: int) -> Val:
+            """Return so many groups of a column, converted."""
+            at = b.add(b.mul(c, "%from_column"), b.mul(g, group))
+            address = b.element_address("%from", mem, at)
+            raw = b.load(vector_type(number * group, mem), address, align=align)
+            return types.convert(b, raw)
+
+        def place(g: Index, c: Index) -> str:
+            return b.element_address("%to", wide, b.add(b.mul(g, "%to_row"), c))
+
+        def one_by_one(groups: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
+            with b.loop(*columns, plain=True) as c, b.loop(*groups, plain=True) as g:
+                b.store(b.cast("bitcast", loaded(c, g, 1), wide), place(g, c), align=size)
+
+        groups: Index = b.udiv(b.maximum("%count", 0), group)
+        columns: Index = b.maximum("%columns", 0)
+        whole_groups, whole_columns = (b.mul(b.udiv(n, side), side) for n in (groups, columns))
+        with (
+            b.loop(0, whole_columns, side, plain=True) as c,
+            b.loop(0, whole_groups, side, plain=True) as g,
+        ):
+            lines = [
+                b.cast("bitcast", loaded(b.add(c, i), g, side), vector_type(side, wide))
+                for i in range(side)
+            ]
+            for i, line in enumerate(_transposed(b, lines)):
+                b.store(line, place(b.add(g, i), c), align=size)
+        one_by_one((whole_groups, groups), (0, whole_columns))
+        one_by_one((0, groups), (whole_columns, columns))
+        # What is left of k fills up the last group with zeros.
+        rest = b.sub("%count", b.mul(groups, group))
+        with b.when(b.compare("sgt", rest, 0)), b.loop(0, columns, plain=True) as column:
+            to = place(groups, column)
+            b.store(Val(wide, "0"), to, align=size)
+            start = b.add(b.mul(column, "%from_column"), b.mul(groups, group))
+            with b.loop(0, rest, plain=True) as at:
+                types.store(b, types.load(b, "%from", b.add(start, at)), to, at)
+
+    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_column, "
+    name = f"groups.turned.{types}.{group}"
+    return define(module, name, parameters + "i64 %count, i64 %columns", write)
 
 
 def clear(b: Builder, address: str, size: int, count: Index) -> None:
