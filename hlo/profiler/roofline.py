@@ -53,8 +53,8 @@ def machine_peak(
     """Return what this machine can do with a number of threads, by default all.
 
     element_types: those that are wanted; each is given the numbers of the type that stands for it.
-    folder: where numbers are kept, by default the user's cache folder. again: measure what is known,
-    too, and keep the larger number. Raises HloError where memory does not suffice.
+    folder: where numbers are kept, by default the user's cache folder. again: measure also what is
+    known, and keep the larger number. Raises HloError where memory does not suffice.
     """
     threads = default_threads() if threads is None else threads
     machine = host_machine()

@@ -24,11 +24,13 @@ def test_numbers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert first.flops == {"f32": 4 * 768**3} and first.bytes == 12 << 24
     assert machine_peak(1, ["f32"], tmp_path) == first
     assert measured == ["dot 1", "chain 1", "add 1"]
-    monkeypatch.setattr(roofline, "_product_flops", lambda *_: 1.0)
-    monkeypatch.setattr(roofline, "_chain_flops", lambda *_: 2.0)
-    assert machine_peak(1, ["f32"], tmp_path, again=True) == first
-    monkeypatch.undo()
-    monkeypatch.setattr(roofline, "_least_seconds", seconds)
+    with monkeypatch.context() as slow:
+        slow.setattr(roofline, "_least_seconds", lambda *_: 1e6)
+        assert machine_peak(1, ["f32"], tmp_path, again=True) == first
+    with monkeypatch.context() as fast:
+        fast.setattr(roofline, "_least_seconds", lambda *_: 0.25)
+        better = machine_peak(1, ["f32"], tmp_path, again=True)
+    assert better.flops == {"f32": 8 * 768**3} and better.bytes == 48 << 24
     # Another type, another number of threads, and what is no number.
     assert machine_peak(1, ["f32", "f16"], tmp_path).flops.keys() == {"f32", "bf16"}
     machine_peak(2, ["f32"], tmp_path)
