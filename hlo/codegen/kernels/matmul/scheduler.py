@@ -42,6 +42,8 @@ _MANY_TASKS, _LARGE_TASK_COST = 64, 8_000_000
 _SHARE_MOVES = 3
 # So many schedules are measured where it is measured which is the fastest.
 _MEASURED = 8
+# The cost of a vector of an operand that is read from another cache than the first.
+_READ = 0.5
 # The cost of an element that goes to its place in a group on its own.
 _SCATTERED = 3.0
 # How often an operand may be computed while it is packed.
@@ -340,20 +342,24 @@ def _schedule(
         direct = direct and (c_column == 1 or n == 1)
         if not direct:
             columns = min(columns, _share(n, _SUMS_BYTES // (rows * size), kernel.nr))
-    rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns)
+    each_a = _copy_cost(p, "a", kernel, a_order, cut, lanes)
+    each_b = _copy_cost(p, "b", kernel, kernel.rhs.order, cut, lanes)
+    again = {
+        "a": each_a if a is Packing.PER_TASK else _READ / lanes,
+        "b": each_b if b is Packing.PER_TASK else _READ / lanes,
+    }
+    rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns, again)
 
     # What is copied.
     if a is Packing.PER_TASK:
-        each = _copy_cost(p, "a", kernel, a_order, cut, lanes)
-        cost += batch * m * k * -(-n // columns) * each
-    each = _copy_cost(p, "b", kernel, kernel.rhs.order, cut, lanes)
+        cost += batch * m * k * -(-n // columns) * each_a
     if b is Packing.PER_TASK:
-        cost += batch * n * k * -(-m // rows) * each
+        cost += batch * n * k * -(-m // rows) * each_b
     elif b is Packing.SHARED:
-        cost += own_batches(p.batch) * n * k * (each + 2 / lanes)
+        cost += own_batches(p.batch) * n * k * (each_b + 2 / lanes)
     elif has_strips and n % kernel.nr:
         # The last strip is packed, after as many zeros.
-        rest = n % kernel.nr * each + kernel.nr / lanes
+        rest = n % kernel.nr * each_b + kernel.nr / lanes
         cost += batch * -(-m // rows) * k * rest
     if not direct:
         cost += batch * m * n * (0.2 if c_column == 1 else 0.7 if c_row == 1 else 1.5)
@@ -373,12 +379,14 @@ def _share(size: int, most: int, unit: int) -> int:
 
 
 def _enough_tasks(
-    p: Product, kernel: Microkernel, cut: Cut, cost: float, rows: int, columns: int
-) -> tuple[int, int, int]:
+    p: Product, kernel: Microkernel, cut: Cut, cost: float, rows: int, columns: int,
+    again: Mapping[str, float],
+) -> tuple[int, int, int]:  # fmt: skip
     """Return rows and columns of blocks, and shares of k, that give enough tasks.
 
     Smaller blocks read operands again, shares of k write sums that are added up: what moves less
-    elements is chosen. Sums are added up for whole results only.
+    elements is chosen. Sums are added up for whole results only. again: what an element of an
+    operand costs that another block reads, too.
     """
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
     want = min(_TASKS, int(cost / _TASK_COST))
@@ -394,10 +402,17 @@ def _enough_tasks(
     whole, (down, across) = (rows, columns), blocks()
     shares = max(1, min(most, -(-want // tasks())))
     is_enough = shares * tasks() >= want
-    while tasks() < want and rows > 4 * kernel.mr and rows >= min(m, columns):
-        rows = _share(m, rows // 2, kernel.mr)
-    while tasks() < want and columns > 2 * kernel.nr:
-        columns = _share(n, columns // 2, kernel.nr)
+    while tasks() < want and (rows > 4 * kernel.mr or columns > 2 * kernel.nr):
+        fewer_rows = _share(m, rows // 2, kernel.mr)
+        fewer_columns = _share(n, columns // 2, kernel.nr)
+        down_more, across_more = (
+            (-(-m // fewer_rows) - blocks()[0]) * n * again["b"],
+            (-(-n // fewer_columns) - blocks()[1]) * m * again["a"],
+        )
+        if columns <= 2 * kernel.nr or (rows > 4 * kernel.mr and down_more <= across_more):
+            rows = fewer_rows
+        else:
+            columns = fewer_columns
     while tasks() < want and rows > 2 * kernel.mr:
         rows = _share(m, rows // 2, kernel.mr)
     down, across = blocks()[0] - down, blocks()[1] - across
