@@ -1,26 +1,42 @@
-"""Chains of products: one operand of a product is made, row by row, of the results of others.
+"""Chains of products: what is made of a product's result, row by row, and what is made of that.
 
 Attention is one: of a row of `Q K'`, and of nothing else, come the weights with which rows of V are
 added up. A kernel that takes some rows of the first product at a time, makes of them the same rows
-of the operand, and multiplies these, has in the cache all that lies between the products. Here is
-decided which products, and what is computed with their results, are fused into the last one.
+of the operand, and multiplies these, has in the cache all that lies between the products. A bias
+and an activation, or a normalization, are the same without a last product: the rows are stored.
+Here is decided which products, and what is computed with their results, such a kernel has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from hlo.analysis.fusion.accesses import transposed_reads
 from hlo.analysis.fusion.operations import MAX_INSTRUCTIONS, is_on_demand
 from hlo.analysis.fusion.roles import Role
-from hlo.analysis.fusion.rows import Rows, absorbed_by, can_absorb, readers_of, row_space, walk_rows
+from hlo.analysis.fusion.rows import (
+    RENAMED,
+    Rows,
+    absorbed_by,
+    can_absorb,
+    readers_of,
+    row_space,
+    rows_of,
+    walk_rows,
+)
 from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
 from hlo.values.types import ArrayShape
 
 # A row's length. How many rows have to be products with the same matrices.
 _SHORTEST, _LONGEST, _ROWS = 8, 32768, 8
+# A row's length where it is reduced and then stored: a block of some rows stays in the cache. How
+# many rows there are then, at the least.
+_LONGEST_STORED, _ROWS_STORED = 2048, 128
+# What has fewer elements, each a sum of so many products, is better computed in shares of these.
+_FEW, _DEEP = 1 << 14, 1024
 # Bytes of the matrices that each block of rows is multiplied by: with reductions of rows, which
 # read a result several times otherwise, and without.
 _REDUCED_BYTES, _PLAIN_BYTES = 8 << 20, 1 << 20
@@ -28,53 +44,150 @@ _REDUCED_BYTES, _PLAIN_BYTES = 8 << 20, 1 << 20
 
 @dataclass(frozen=True)
 class Chain:
-    """A product whose operand is made of others' results.
+    """What a kernel makes of the results of products, row by row.
 
-    number: of that operand. rows: how it is computed, row by row: rows run along the dimensions
-    that `last` contracts. first: the products that its rows are made of, in order.
+    root: the kernel. number: if that is a product, which of its operands is made so: rows run along
+    what it contracts; otherwise None, and rows are the root's. first: the products that the rows
+    are made of, in order.
     """
 
-    last: Instruction
-    number: int
+    root: Instruction
+    number: int | None
     rows: Rows
     first: tuple[Instruction, ...]
 
     @property
     def operand(self) -> Instruction:
-        return self.last.operands[self.number]
+        """What is made row by row."""
+        return self.rows.root
+
+    @property
+    def has_reductions(self) -> bool:
+        return any(inst.opcode == "reduce" for inst in self.rows.uses)
 
 
-def chain_of(last: Instruction, roles: Mapping[Instruction, Role]) -> Chain | None:
-    """Return the chain that a product's kernel computes, None if its operands are in memory."""
-    for number, operand in enumerate(last.operands):
-        if roles[operand] is not Role.FUSED:
-            continue
-        rows = _space(last, number)
-        if rows is None or not walk_rows(rows, roles):
-            continue
-        parent = last.parent
-        assert parent is not None
-        found = [i for i in rows.uses if i.opcode == "dot" and roles[i] is Role.FUSED]
-        if found:
-            position = {inst: n for n, inst in enumerate(parent.in_order())}
-            return Chain(last, number, rows, tuple(sorted(found, key=position.__getitem__)))
-    return None
+def chain_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Chain | None:
+    """Return the chain that a kernel computes, None if no other product is fused into it."""
+    first = _products_below(root, roles, Role.FUSED)
+    if not first:
+        return None
+    numbers = range(2) if root.opcode == "dot" else (None,)
+    for number in numbers:
+        rows = _rows_along(root, first[0], roles) if number is None else _space(root, number)
+        if rows is not None and walk_rows(rows, roles) and first[0] in rows.uses:
+            return Chain(root, number, rows, tuple(first))
+    raise AssertionError(root)
+
+
+def _products_below(
+    root: Instruction, roles: Mapping[Instruction, Role], role: Role
+) -> list[Instruction]:
+    """Return the products of a role that an instruction reads through what is fused into it."""
+    found: dict[Instruction, None] = {}
+    todo, seen = [root], {root}
+    while todo:
+        for inst in reversed(todo.pop().operands):
+            if inst in seen:
+                continue
+            seen.add(inst)
+            if inst.opcode == "dot" and roles[inst] is role:
+                found[inst] = None
+            elif roles[inst] is Role.FUSED:
+                todo.append(inst)
+            elif roles[inst] is Role.ALIAS and inst.opcode in RENAMED:
+                todo.append(inst)
+    return list(found)
 
 
 def absorb_chains(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
-    """Fuse products, and what is computed with their results, into the products that use them."""
-    if sum(i.opcode == "dot" for i in comp) < 2:
+    """Fuse products, and what is computed with their results, into the kernels that use them."""
+    if not any(i.opcode == "dot" for i in comp):
         return
     readers: dict[Instruction, set[Instruction]] = {}
-    for last in reversed(comp.in_order()):
-        if last.opcode != "dot" or roles[last] is not Role.KERNEL:
-            continue
-        for number in range(2):
-            changes = _absorbed(last, number, comp, roles, readers)
+    kernels = [i for i in comp.in_order() if roles[i] is Role.KERNEL and i.opcode != "constant"]
+    for last in kernels:
+        if last.opcode == "dot":
+            for number in range(2):
+                changes = _absorbed(last, number, comp, roles, readers)
+                if changes:
+                    roles.update(changes)
+                    readers.clear()
+                    break
+    for root in kernels:
+        if roles[root] is Role.KERNEL and is_on_demand(root):
+            changes = _finished(root, comp, roles, readers)
             if changes:
                 roles.update(changes)
                 readers.clear()
-                break
+
+
+def _finished(
+    root: Instruction,
+    comp: Computation,
+    roles: Mapping[Instruction, Role],
+    readers: dict[Instruction, set[Instruction]],
+) -> dict[Instruction, Role]:
+    """Return the roles that change where an array is computed with the products that it reads."""
+    found = [
+        inst
+        for inst in _products_below(root, roles, Role.KERNEL)
+        if not _products_below(inst, roles, Role.FUSED)
+    ]
+    if not found or not is_plain(root.shape) or not _is_real(root.shape):
+        return {}
+    # What is read across its order in memory needs loops of its own.
+    if transposed_reads(root, roles, loop_order(root.array_shape)):
+        return {}
+    for inst in found:
+        rows = _rows_along(root, inst, roles)
+        if rows is None:
+            continue
+        changes = absorbed_by(
+            rows,
+            {root},
+            comp,
+            roles,
+            readers,
+            lambda rows, i: i in found and _is_first(rows, i, ()),
+        )
+        first = [i for i in changes if i.opcode == "dot"]
+        if not first or not _divides(rows, first):
+            continue
+        matrices = [o for i in first for o in i.operands]
+        if _below(matrices, {**roles, **changes}).isdisjoint(changes):
+            return changes
+    return {}
+
+
+def _divides(rows: Rows, first: Sequence[Instruction]) -> bool:
+    """True when there are blocks enough for threads, though sums are not cut into shares."""
+    if any(i.opcode == "reduce" for i in rows.uses):
+        return rows.length <= _LONGEST_STORED and rows.row_count >= _ROWS_STORED
+    elements = rows.length * rows.row_count
+    return elements >= _FEW or all(_depth(inst) < _DEEP for inst in first)
+
+
+def _depth(inst: Instruction) -> int:
+    """Return how many products each element of a product sums up."""
+    lhs = inst.operands[0].array_shape
+    return math.prod(lhs.dims[d] for d in inst.lhs_contracting_dims)
+
+
+def _rows_along(
+    root: Instruction, first: Instruction, roles: Mapping[Instruction, Role]
+) -> Rows | None:
+    """Return the rows of an array, along which a product has what is free of one operand."""
+    rows = rows_of(root, roles)
+    if rows is not None:
+        return rows
+    shape, batch = first.array_shape, len(first.lhs_batch_dims)
+    split = first.operands[0].array_shape.rank - len(first.lhs_contracting_dims)
+    order, own = loop_order(shape), loop_order(root.array_shape)
+    for side in (range(split, shape.rank), range(batch, split)):
+        along = [d for d in order if d in side]
+        if along and order[-len(along) :] == along and len(own) == len(order):
+            return row_space(root, own[-len(along) :])
+    return None
 
 
 def _absorbed(
@@ -91,9 +204,13 @@ def _absorbed(
         return {}
     if readers_of(root, comp, roles) != {last}:
         return {}
+    shared = last.attrs[("lhs", "rhs")[number] + "_batch_dims"]
     changes = absorbed_by(
         rows, {root, last}, comp, roles, readers,
-        lambda rows, inst: _is_first(rows, inst, last, number) or can_absorb(rows, inst),
+        lambda rows, inst: (
+            can_absorb(rows, inst)
+            or (_is_first(rows, inst, shared) and not _products_below(inst, roles, Role.FUSED))
+        ),
     )  # fmt: skip
     first = [i for i in changes if i.opcode == "dot"]
     if not first or not _fits(rows, first, last, number):
@@ -118,7 +235,10 @@ def _space(last: Instruction, number: int) -> Rows | None:
 
 
 def _is_real(shape: object) -> bool:
-    return isinstance(shape, ArrayShape) and shape.element_type.is_float
+    if not isinstance(shape, ArrayShape):
+        return False
+    et = shape.element_type
+    return et.is_float or (et.is_integer and et.bits >= 8)
 
 
 def _may_absorb(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
@@ -137,11 +257,11 @@ def _may_absorb(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
     return False
 
 
-def _is_first(rows: Rows, inst: Instruction, last: Instruction, number: int) -> bool:
+def _is_first(rows: Rows, inst: Instruction, shared: Collection[int]) -> bool:
     """True for a product whose rows, computed in blocks, are those of the space.
 
-    Along a row runs all that is free of one of its operands; some of what is free of the other one
-    is free of `last`, too: such rows are products with the same matrices.
+    Along a row runs all that is free of one of its operands. Of what is free of the other one some
+    is none of the `shared` dimensions of the space: such rows are multiplied by the same matrices.
     """
     if inst.opcode != "dot" or not _is_real(inst.shape) or not rows.is_row_array(inst):
         return False
@@ -155,7 +275,6 @@ def _is_first(rows: Rows, inst: Instruction, last: Instruction, number: int) -> 
     sides = [range(batch, split), range(split, shape.rank)]
     if not any(along == {d for d in side if shape.dims[d] != 1} for side in sides):
         return False
-    shared = last.attrs[("lhs", "rhs")[number] + "_batch_dims"]
     pairs = zip(order[: rows.outer], rows.order[: rows.outer], strict=True)
     return math.prod(shape.dims[d] for d, e in pairs if d >= batch and e not in shared) >= _ROWS
 
@@ -171,8 +290,7 @@ def _fits(
     batch = math.prod(other.dims[d] for d in last.attrs[("rhs", "lhs")[number] + "_batch_dims"])
     width = other.num_elements // batch
     for inst in first:
-        lhs = inst.operands[0].array_shape
-        width += rows.length * math.prod(lhs.dims[d] for d in inst.lhs_contracting_dims)
+        width += rows.length * _depth(inst)
     is_reduced = any(inst.opcode == "reduce" for inst in rows.uses)
     most = _REDUCED_BYTES if is_reduced else _PLAIN_BYTES
     return width * max(4, other.element_type.byte_width) <= most

@@ -28,7 +28,7 @@ from hlo.values.types import ArrayShape
 _SHORTEST, _LONGEST, _ROWS = 32, 16384, 64
 # Bytes of a row's arrays that are kept on the stack.
 _KEPT_BYTES = 65536
-_RENAMED = frozenset({"reshape", "transpose", "copy"})
+RENAMED = frozenset({"reshape", "transpose", "copy"})
 
 
 @dataclass
@@ -239,7 +239,7 @@ def walk_rows(
         if len(uses) > MAX_INSTRUCTIONS:
             return False
         role = changes.get(node) or roles[node]
-        renamed = role is Role.ALIAS and node.opcode in _RENAMED
+        renamed = role is Role.ALIAS and node.opcode in RENAMED
         if node.opcode != "dot" and (role is Role.FUSED or renamed):
             visit(node, loop_dims)
     return True
@@ -353,7 +353,7 @@ def _first_space(
             rows = _space(root, inst)
             if rows and _SHORTEST <= rows.length <= _LONGEST and rows.row_count >= _ROWS:
                 return rows
-        elif inst.opcode in _RENAMED or is_on_demand(inst):
+        elif inst.opcode in RENAMED or is_on_demand(inst):
             todo.extend(inst.operands)
     known |= seen
     return None
@@ -379,7 +379,7 @@ def readers_of(
         if user in seen:
             continue
         seen.add(user)
-        renamed = roles[user] is Role.ALIAS and user.opcode in _RENAMED
+        renamed = roles[user] is Role.ALIAS and user.opcode in RENAMED
         if user is not comp.root and (roles[user] is Role.FUSED or renamed):
             todo.extend(user.users)
         else:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
+from hlo.analysis.fusion.chains import chain_of
 from hlo.analysis.fusion.operations import MAX_INSTRUCTIONS, is_on_demand, is_pointwise
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import readers_of, rows_of
@@ -63,7 +64,7 @@ class _Siblings:
             return False
         if not shape.num_elements or not shape.dims or not is_plain(shape):
             return False
-        if rows_of(inst, self.roles) is not None:
+        if rows_of(inst, self.roles) is not None or chain_of(inst, self.roles) is not None:
             return False
         return not transposed_reads(inst, self.roles, loop_order(shape))
 

@@ -20,21 +20,28 @@ from hlo.ir import Computation, Instruction
 from hlo.values.types import TupleShape
 
 
-def assign_roles(entry: Computation) -> dict[Instruction, Role]:
-    """Return the role of every instruction of a flattened computation tree."""
+def assign_roles(entry: Computation, *, chains: bool = True) -> dict[Instruction, Role]:
+    """Return the role of every instruction of a flattened computation tree.
+
+    chains: whether products are fused into the kernels that use them. The fusions of passes have
+    none.
+    """
     roles: dict[Instruction, Role] = {}
     for comp in computations_of(entry):
         own = roles_in(comp)
         absorb_rows(comp, own)
-        absorb_chains(comp, own)
+        if chains:
+            absorb_chains(comp, own)
         roles |= own
     return roles
 
 
-def fuse_siblings(entry: Computation, roles: dict[Instruction, Role]) -> dict[Instruction, Role]:
+def fuse_siblings(
+    entry: Computation, roles: dict[Instruction, Role], *, chains: bool = True
+) -> dict[Instruction, Role]:
     """Fuse kernels that read the same arrays; returns the roles in the new tree."""
     if any([_fuse_siblings(comp, roles) for comp in computations_of(entry)]):
-        return assign_roles(entry)
+        return assign_roles(entry, chains=chains)
     return roles
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.fusion.chains import Chain, chain_of
 from hlo.codegen.kernels.chain.dimensions import Rows
 from hlo.codegen.kernels.matmul.gemm import BlockTask, Result
+from hlo.codegen.kernels.matmul.packing import segments
 from hlo.codegen.kernels.matmul.panels import StridedMatrix
-from hlo.codegen.kernels.matmul.product import count
-from hlo.codegen.kernels.matmul.schedule import Schedule
+from hlo.codegen.kernels.matmul.product import Dim, count
+from hlo.codegen.kernels.matmul.schedule import LINE, Schedule
 from hlo.codegen.kernels.reduce.row_loops import over_row, prepare_row
 from hlo.codegen.llvm import Index
 from hlo.codegen.loops.element import Indices
 from hlo.codegen.loops.kernel import Kernel, slot_of, split_index
+from hlo.codegen.loops.vectors import prefetch
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent
@@ -23,7 +26,7 @@ from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
 # Of an element of a row, in rough scalar operations.
-_ROW_COST = 8.0
+_ELEMENT_COST = 8.0
 
 
 @dataclass(frozen=True)
@@ -42,89 +45,148 @@ class Link:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Computes the result in blocks of `number` rows, each a task; threads share the tasks.
+    """Computes the result in blocks of `number` rows and `width` columns; threads share the blocks.
 
-    pitches, own: the distance of rows, in elements, in the blocks of the first products and in
-    that of the last one.
+    A block is narrower than a row only where it is stored, and nothing is reduced. pitches, own:
+    the distance of rows, in elements, in the blocks of the first products and in that of the last
+    one, if there is one.
     """
 
     first: tuple[Link, ...]
-    last: Link
+    last: Link | None
     rows: Rows
     number: int
+    width: int
     pitches: tuple[int, ...]
-    own: int
-    tasks: int
+    own: int = 0
 
     def __call__(self, k: Kernel) -> Extent:
         chain = chain_of(k.inst, k.roles)
         assert chain is not None
         b, memory = k.b, list(k.scratch)
-        slot = slot_of(k, self.tasks)
-        sizes = {self.last.block: self.number * self.own * self.last.s.p.a.et.byte_width}
+        sizes = [d.size for d in self.rows.batch[0]]
+        sizes += [-(-chain.rows.length // self.width), -(-self.rows.count // self.number)]
+        tasks = math.prod(sizes)
+        slot = slot_of(k, tasks)
+        for n, size in self._memory().items():
+            k.scratch[n] = b.element_address(memory[n], "i8", b.mul(slot, size))
+        with b.loop(k.begin, k.end, plain=True) as task:
+            *batch, column, row = split_index(b, task, sizes)
+            _Block(k, self, chain, batch, row, column).write()
+        k.scratch[:] = memory
+        links = [*self.first, *([self.last] if self.last else [])]
+        products = sum(link.s.cost for link in links) / tasks
+        elements = self.number * min(self.width, chain.rows.length)
+        return Extent(tasks, products + _ELEMENT_COST * elements)
+
+    def _memory(self) -> dict[int, int]:
+        """Return the bytes of each task's part of the memories, by their numbers."""
+        sizes = {}
+        if self.last is not None:
+            sizes[self.last.block] = self.number * self.own * self.last.s.p.a.et.byte_width
+            sizes[self.last.panels] = self.last.s.slot_bytes
         for link, pitch in zip(self.first, self.pitches, strict=True):
             sizes[link.block] = self.number * pitch * link.s.p.arithmetic.bytes
             sizes[link.panels] = sum(link.s.panel_bytes[:2])
-        sizes[self.last.panels] = self.last.s.slot_bytes
-        for n, size in sizes.items():
-            k.scratch[n] = b.element_address(memory[n], "i8", b.mul(slot, size))
-        with b.loop(k.begin, k.end, plain=True) as task:
-            self._task(k, chain, task)
-        k.scratch[:] = memory
-        products = sum(link.s.cost for link in (*self.first, self.last)) / self.tasks
-        return Extent(self.tasks, products + _ROW_COST * self.number * chain.rows.length)
+        return sizes
 
-    def _task(self, k: Kernel, chain: Chain, task: Index) -> None:
-        b, number, total = k.b, self.number, self.rows.count
-        sizes = [d.size for d in self.rows.batch[0]]
-        *batch, block = split_index(b, task, [*sizes, -(-total // number)])
-        m0 = b.mul(block, number)
-        here = b.minimum(number, b.sub(total, m0)) if total % number else number
-        for link, pitch in zip(self.first, self.pitches, strict=True):
+
+class _Block:
+    """Emission of one block."""
+
+    def __init__(
+        self, k: Kernel, step: Blocks, chain: Chain, batch: Sequence[Index], row: Index,
+        column: Index,
+    ) -> None:  # fmt: skip
+        b = self.b = k.b
+        self.k, self.step, self.chain, self.batch = k, step, chain, batch
+        total, length = step.rows.count, chain.rows.length
+        self.m0, self.n0 = b.mul(row, step.number), b.mul(column, step.width)
+        self.height: Index = step.number
+        if total % step.number:
+            self.height = b.minimum(step.number, b.sub(total, self.m0))
+        self.width: Index = min(step.width, length)
+        if step.width < length and length % step.width:
+            self.width = b.minimum(step.width, b.sub(length, self.n0))
+
+    def write(self) -> None:
+        k, step = self.k, self.step
+        for link, pitch in zip(step.first, step.pitches, strict=True):
             t = BlockTask(
-                k, link.s, k.scratch[link.panels], link.shared, batch, m0, 0, here,
-                chain.rows.length,
+                k, link.s, k.scratch[link.panels], link.shared, self.batch, self.m0, self.n0,
+                self.height, self.width,
             )  # fmt: skip
             t.add_up(StridedMatrix(k.scratch[link.block], pitch, 1), 0, link.s.cut.number)
-        self._compute_rows(k, chain, batch, m0, here)
-        self._multiply(k, batch, m0, here)
+        self._compute_rows()
+        if step.last is not None:
+            self._multiply(step.last)
 
-    def _compute_rows(
-        self, k: Kernel, chain: Chain, batch: Sequence[Index], m0: Index, here: Index
-    ) -> None:
-        """Make rows of the last product's operand of those that the first ones have written."""
-        b, rows, loops = k.b, chain.rows, self.rows
+    def _compute_rows(self) -> None:
+        """Make rows of the operand, or of the result, of those that first products have written."""
+        k, b, rows, step = self.k, self.b, self.chain.rows, self.step
+        loops, shape = step.rows, self.chain.operand.array_shape
         base: Index = 0
-        for i, step in zip(batch, loops.batch_steps, strict=True):
-            base = b.add(base, b.mul(i, step))
-        operand, to = chain.operand, self.last.s.p.a.et
-        et = operand.array_shape.element_type
-        with b.loop(0, here, plain=True) as r:
+        for i, distance in zip(self.batch, loops.batch_steps, strict=True):
+            base = b.add(base, b.mul(i, distance))
+        with b.loop(0, self.height, plain=True) as r:
             at = base
-            found = split_index(b, b.add(m0, r), [d.size for d in loops.rows[0]])
-            for i, step in zip(found, loops.row_steps, strict=True):
-                at = b.add(at, b.mul(i, step))
+            found = split_index(b, b.add(self.m0, r), [d.size for d in loops.rows[0]])
+            for i, distance in zip(found, loops.row_steps, strict=True):
+                at = b.add(at, b.mul(i, distance))
+            if step.last is None:
+                self._fetch(b.add(at, loops.row_steps[-1]))
             row = split_index(b, at, [rows.space.dims[d] for d in rows.order[: rows.outer]])
-            for inst, link, pitch in zip(chain.first, self.first, self.pitches, strict=True):
-                k.elements.kept[inst] = _reader(k, chain, inst, link, b.mul(r, pitch))
-            prepare_row(k, rows, row)
+            for inst, link, pitch in zip(self.chain.first, step.first, step.pitches, strict=True):
+                k.elements.kept[inst] = self._reader(inst, link, b.mul(r, pitch))
+            if step.width >= rows.length:
+                prepare_row(k, rows, row)
+                over_row(k, rows, row, shape, lambda index: self._store(r, index))
+            else:
+                self._part_of_row(r, row)
 
-            def write(index: Indices) -> None:
-                value = scalar.convert(b, k.elements.compute(operand, index), et, to)
-                place = b.add(b.mul(r, self.own), _position(k, chain, operand.array_shape, index))
-                scalar.store(b, to, value, k.scratch[self.last.block], place)
+    def _fetch(self, row: Index) -> None:
+        """Fetch what the block has of a row of the result, which is written next, if there is one.
 
-            over_row(k, rows, row, operand.array_shape, write)
+        Where the block is narrower than the row, the processor does not guess what is next.
+        """
+        b, et = self.b, self.chain.operand.array_shape.element_type
+        type_, size = scalar.memory_type(et), et.byte_width
+        start = b.add(b.mul(row, self.chain.rows.length), self.n0)
+        base = b.element_address(self.k.outputs[0], type_, start)
+        with b.loop(0, b.mul(self.width, size), LINE, plain=True) as at:
+            prefetch(b, b.element_address(base, "i8", at), to_write=True)
 
-    def _multiply(self, k: Kernel, batch: Sequence[Index], m0: Index, here: Index) -> None:
+    def _part_of_row(self, r: Index, row: Sequence[Index]) -> None:
+        """Store the elements of a row that the block has."""
+        b, rows, shape = self.b, self.chain.rows, self.chain.operand.array_shape
+        order = loop_order(shape)
+        inner = tuple(Dim(shape.dims[d]) for d in order[rows.outer :])
+        with segments(b, inner, self.n0, self.width) as part:
+            with b.loop(part.start, b.add(part.start, part.length)) as i:
+                place = dict(zip(order, [*row, *part.outer, i], strict=True))
+                self._store(r, tuple(place.get(d, 0) for d in range(shape.rank)))
+
+    def _store(self, r: Index, at: Indices) -> None:
+        """Store an element of a row."""
+        k, b, operand, last = self.k, self.b, self.chain.operand, self.step.last
+        value = k.elements.compute(operand, at)
+        if last is None:
+            k.store(value, at)
+            return
+        shape, to = operand.array_shape, last.s.p.a.et
+        value = scalar.convert(b, value, shape.element_type, to)
+        place = b.add(b.mul(r, self.step.own), self._position(shape, at))
+        scalar.store(b, to, value, k.scratch[last.block], place)
+
+    def _multiply(self, last: Link) -> None:
         """Multiply the block, and write the rows of the result."""
-        b, s = k.b, self.last.s
+        k, b, s = self.k, self.b, last.s
         t = BlockTask(
-            k, s, k.scratch[self.last.panels], self.last.shared, batch, m0, 0, here, count(s.p.n),
-            a0=0,
+            k, s, k.scratch[last.panels], last.shared, self.batch, self.m0, 0, self.height,
+            count(s.p.n), a0=0,
         )  # fmt: skip
         offset: Index = s.p.c_offset
-        for d, i in zip(s.p.batch, batch, strict=True):
+        for d, i in zip(s.p.batch, self.batch, strict=True):
             offset = b.add(offset, b.mul(i, d.c))
         result = Result(s.p.store.result_address(b, k.outputs[0], offset), s.p.store)
         c = t.target(result)
@@ -132,22 +194,19 @@ class Blocks:
         if not s.direct:
             t.deliver(result, c)
 
+    def _position(self, shape: ArrayShape, at: Indices) -> Index:
+        """Return the place of an element in its row."""
+        linear: Index = 0
+        for d in loop_order(shape)[self.chain.rows.outer :]:
+            linear = self.b.add(self.b.mul(linear, shape.dims[d]), at[d])
+        return linear
 
-def _position(k: Kernel, chain: Chain, shape: ArrayShape, at: Indices) -> Index:
-    """Return the place of an element in its row."""
-    linear: Index = 0
-    for d in loop_order(shape)[chain.rows.outer :]:
-        linear = k.b.add(k.b.mul(linear, shape.dims[d]), at[d])
-    return linear
+    def _reader(self, inst: Instruction, link: Link, row: Index) -> Callable[[Indices], Value]:
+        """Return what reads a first product's elements in a row of its block."""
 
+        def read(at: Indices) -> Value:
+            place = self.b.sub(self._position(inst.array_shape, at), self.n0)
+            base = self.k.scratch[link.block]
+            return link.s.p.store.load(self.b, base, self.b.add(row, place))
 
-def _reader(
-    k: Kernel, chain: Chain, inst: Instruction, link: Link, row: Index
-) -> Callable[[Indices], Value]:
-    """Return what reads a first product's elements in a row of its block."""
-
-    def read(at: Indices) -> Value:
-        place = k.b.add(row, _position(k, chain, inst.array_shape, at))
-        return link.s.p.store.load(k.b, k.scratch[link.block], place)
-
-    return read
+        return read

@@ -1,12 +1,13 @@
-"""dot: a product of its own, or the last one of a chain, which is computed block by block.
+"""Chains of products: how they are computed, block by block.
 
 A task takes some rows of a batch. The first products write these rows, as sums, to blocks of its
-own; they become rows of the last product's operand, which it multiplies. The blocks stay in the
-cache.
+own; they become rows of the last product's operand, which it multiplies, or of the result. The
+blocks stay in the cache. Where nothing is reduced along rows, a block may have some columns only.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,16 @@ from hlo.codegen.kernels.matmul.contraction import (
     source_of,
 )
 from hlo.codegen.kernels.matmul.gemm import PackShared, Steps
-from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, Source, SumTypes, count, sums_of
+from hlo.codegen.kernels.matmul.product import (
+    Dim,
+    Dims,
+    Product,
+    Source,
+    SumTypes,
+    count,
+    merged,
+    sums_of,
+)
 from hlo.codegen.kernels.matmul.schedule import Packing, Schedule, pitch
 from hlo.codegen.kernels.matmul.scheduler import block_schedule, own_batches
 from hlo.codegen.kernels.views import StridedView, whole_view
@@ -34,14 +44,19 @@ from hlo.values.types import ElementType
 
 # Bytes of a block, and its rows at the most; and at the least, in tiles.
 _BLOCK_BYTES, _BLOCK_ROWS, _LEAST_TILES = 128 * 1024, 96, 4
+# So many blocks there should be for threads to share.
+_TASKS = 16
 
 
 @planner("dot")
 def plan_product(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
     """Compute a product, with what its operand is made of where that is fused into it."""
     chain = chain_of(inst, roles)
-    if chain is None:
-        return plan_dot(inst, roles, target)
+    return plan_dot(inst, roles, target) if chain is None else plan_chain(chain, roles, target)
+
+
+def plan_chain(chain: Chain, roles: Mapping[Instruction, Role], target: Target) -> Plan:
+    """Compute what is made of the results of products."""
     return _Planner(chain, roles, target).plan()
 
 
@@ -52,17 +67,25 @@ class _Planner:
     target: Target
 
     def plan(self) -> Plan:
+        if not self.chain.root.array_shape.num_elements:
+            return Plan(())
         self.steps = Steps()
         products = self._products(is_settled=False)
-        rows = common_rows(products, self.chain.rows.length) if products else None
+        rows = self._rows(products) if products else None
         if products is None or rows is None:
             self.steps = Steps()
             products = self._products(is_settled=True)
             assert products is not None
-            rows = common_rows(products, self.chain.rows.length)
+            rows = self._rows(products)
             assert rows is not None
         products = [replace(p, batch=rows.batch[n], m=rows.rows[n]) for n, p in enumerate(products)]
-        return self._schedule(products, rows)
+        if self.chain.number is None:
+            return self._stored(products, rows)
+        return self._multiplied(products, rows)
+
+    def _rows(self, products: Sequence[Product]) -> Rows | None:
+        sides = "c" * len(self.chain.first) + ("a" if self.chain.number is not None else "")
+        return common_rows(products, sides, self.chain.rows.length)
 
     # --- products -------------------------------------------------------------------------------
 
@@ -73,15 +96,17 @@ class _Planner:
         """
         found = []
         for inst in self.chain.first:
-            path = _path(self.chain.last, inst)
+            path = _path(self.chain.root, inst)
             sums = _sums(inst)
             views = [self._view(inst, n, sums, path, is_settled=is_settled) for n in (0, 1)]
-            sources = [source_of(v, self.chain.last, self.roles) for v in views]
+            sources = [source_of(v, self.chain.root, self.roles) for v in views]
             product = product_of(inst, views, sources, sums)
             if product is None:
                 return None
             found.append(self._along_rows(product))
-        last = self._last(is_settled=is_settled)
+        if self.chain.number is None:
+            return found
+        last = self._last(self.chain.number, is_settled=is_settled)
         return None if last is None else [*found, last]
 
     def _view(
@@ -101,24 +126,24 @@ class _Planner:
         """Return a first product with what runs along rows as n, in its order there."""
         if any(d.size != 1 and d.c < self.chain.rows.length for d in p.m):
             p = p.flipped()
-        return replace(p, n=_sorted(p.n, "c"), k=_sorted(p.k, "b"))
+        return replace(p, n=_sorted(p.n, "c", "bc"), k=_sorted(p.k, "b", "ab"))
 
-    def _last(self, *, is_settled: bool) -> Product | None:
-        """Return the last product, with the rows as A."""
-        chain, inst = self.chain, self.chain.last
+    def _last(self, number: int, *, is_settled: bool) -> Product | None:
+        """Return the last product, with the rows as A. number: of the operand that they are."""
+        chain, inst = self.chain, self.chain.root
         sums = _sums(inst)
         et = chain.operand.array_shape.element_type
-        other = 1 - chain.number
+        other = 1 - number
         view = self._view(inst, other, sums, (), is_settled=is_settled)
         sources = [source_of(view, inst, self.roles)] * 2
-        sources[chain.number] = Source(-1, self._block_type(et, view.et, sums.total))
+        sources[number] = Source(-1, self._block_type(et, view.et, sums.total))
         views = [view, view]
-        views[chain.number] = whole_view(-1, chain.operand.array_shape)
+        views[number] = whole_view(-1, chain.operand.array_shape)
         p = product_of(inst, views, sources, sums)
         if p is None:
             return None
-        p = p.flipped() if chain.number == 1 else p
-        return replace(p, n=_sorted(p.n, "c"), k=_sorted(p.k, "a"))
+        p = p.flipped() if number == 1 else p
+        return replace(p, n=_sorted(p.n, "c", "bc"), k=_sorted(p.k, "a", "ab"))
 
     def _block_type(self, et: ElementType, other: ElementType, total: ElementType) -> ElementType:
         """Return the type in which rows are stored: that of sums, unless pairs are multiplied."""
@@ -128,57 +153,88 @@ class _Planner:
 
     # --- blocks ---------------------------------------------------------------------------------
 
-    def _schedule(self, products: Sequence[Product], rows: Rows) -> Plan:
+    def _multiplied(self, products: Sequence[Product], rows: Rows) -> Plan:
+        """Multiply rows of blocks by the last product."""
         *first, last = products
-        length = self.chain.rows.length
-        size = max(p.arithmetic.bytes for p in first)
-        wanted = min(_BLOCK_ROWS, _BLOCK_BYTES // (length * size))
-        schedules = []
-        for p in first:
-            least = _LEAST_TILES * block_schedule(p, 1, self.target).rows
-            s = block_schedule(p, max(wanted, least), self.target)
-            schedules.append(replace(s, direct=False))
-        # All products take the same rows at a time.
-        number = min(s.rows for s in schedules)
-        width = max(s.wide_columns for s in schedules)
-        blocks = [pitch(width, p.arithmetic.bytes) for p in first]
-        is_shared = _width(last.a.et) == first[0].arithmetic.bytes
-        own = blocks[0] if is_shared else pitch(length, _width(last.a.et))
-        last = _in_block(last, own)
-        schedules = [replace(s, rows=number) for s in schedules]
-        final = replace(block_schedule(last, number, self.target), rows=number)
+        schedules = self._of_rows(first, rows)
+        number, pitches = schedules[0].rows, _pitches(schedules)
         tasks = count(rows.batch[0]) * -(-rows.count // number)
+        # A row may take the place of that which it is made of.
+        is_shared = last.a.et.byte_width == first[0].arithmetic.bytes
+        own = pitches[0] if is_shared else pitch(self.chain.rows.length, last.a.et.byte_width)
         slots = self.target.slots(tasks)
-        links = [
-            self._link(s, number * pitch_ * s.p.arithmetic.bytes, slots)
-            for s, pitch_ in zip(schedules, blocks, strict=True)
-        ]
+        links = self._links(schedules, pitches, slots)
         block = links[0].block
         if not is_shared:
-            block = self.steps.memory(slots * number * own * _width(last.a.et))
+            block = self.steps.memory(slots * number * own * last.a.et.byte_width)
+        last = _in_block(last, own)
+        final = replace(block_schedule(last, self.target, number), rows=number)
         final = replace(final, p=replace(last, a=replace(last.a, memory=block)))
-        end = self._link(final, 0, slots)
-        self.steps.emitters.append(
-            Blocks(tuple(links), replace(end, block=block), rows, number, tuple(blocks), own, tasks)
-        )
+        shared = self._shared(final)
+        end = Link(final, self.steps.memory(final.slot_bytes * slots), shared, block)
+        return self._plan(Blocks(links, end, rows, number, schedules[0].columns, pitches, own))
+
+    def _stored(self, products: Sequence[Product], rows: Rows) -> Plan:
+        """Store what is made of blocks of rows, or of parts of them."""
+        if self.chain.has_reductions:
+            schedules = self._of_rows(products, rows)
+        else:
+            schedules = [block_schedule(p, self.target) for p in products]
+            number = min(s.rows for s in schedules)
+            columns = min(s.columns for s in schedules)
+            unit = math.lcm(*(s.kernel.nr for s in schedules))
+            columns = columns // unit * unit or unit
+            schedules = [replace(s, rows=number, columns=columns) for s in schedules]
+        pitches = _pitches(schedules)
+        number, columns = schedules[0].rows, schedules[0].columns
+        blocks = -(-rows.count // number) * -(-self.chain.rows.length // columns)
+        links = self._links(schedules, pitches, self.target.slots(count(rows.batch[0]) * blocks))
+        return self._plan(Blocks(links, None, rows, number, columns, pitches))
+
+    def _plan(self, step: Blocks) -> Plan:
+        self.steps.emitters.append(step)
         return self.steps.plan()
 
-    def _link(self, s: Schedule, block: int, slots: int) -> Link:
-        """Return a product with its memory, after a step for a B that is packed beforehand.
+    def _of_rows(self, products: Sequence[Product], rows: Rows) -> list[Schedule]:
+        """Return schedules of first products in blocks of the same whole rows."""
+        size = max(p.arithmetic.bytes for p in products)
+        share = -(-rows.count * count(rows.batch[0]) // _TASKS)
+        wanted = min(_BLOCK_ROWS, _BLOCK_BYTES // (self.chain.rows.length * size), share)
+        found = []
+        for p in products:
+            least = _LEAST_TILES * block_schedule(p, self.target, 1).rows
+            s = block_schedule(p, self.target, max(wanted, least))
+            found.append(replace(s, direct=False))
+        number, columns = min(s.rows for s in found), max(s.columns for s in found)
+        return [replace(s, rows=number, columns=columns) for s in found]
 
-        block: bytes of the block that it writes, none where it writes the result.
-        """
-        if not block:
-            panels = self.steps.memory(s.slot_bytes * slots)
-        else:
+    def _links(
+        self, schedules: Sequence[Schedule], pitches: Sequence[int], slots: int
+    ) -> tuple[Link, ...]:
+        """Return first products with their memory."""
+        found = []
+        for s, distance in zip(schedules, pitches, strict=True):
+            shared = self._shared(s)
             panels = self.steps.memory(sum(s.panel_bytes[:2]) * slots)
-        shared = -1
-        if s.b is Packing.SHARED:
-            strips = -(-count(s.p.n) // s.kernel.nr)
-            groups = own_batches(s.p.batch) * strips * s.kernel.nr * s.kernel.groups(count(s.p.k))
-            shared = self.steps.memory(groups * s.kernel.rhs.bytes)
-            self.steps.emitters.append(PackShared(s, shared))
-        return Link(s, panels, shared, self.steps.memory(block * slots) if block else -1)
+            block = self.steps.memory(s.rows * distance * s.p.arithmetic.bytes * slots)
+            found.append(Link(s, panels, shared, block))
+        return tuple(found)
+
+    def _shared(self, s: Schedule) -> int:
+        """Append the step that packs B, if there is one; returns the memory for it, or -1."""
+        if s.b is not Packing.SHARED:
+            return -1
+        strips = -(-count(s.p.n) // s.kernel.nr)
+        groups = own_batches(s.p.batch) * strips * s.kernel.nr * s.kernel.groups(count(s.p.k))
+        shared = self.steps.memory(groups * s.kernel.rhs.bytes)
+        self.steps.emitters.append(PackShared(s, shared))
+        return shared
+
+
+def _pitches(schedules: Sequence[Schedule]) -> tuple[int, ...]:
+    """Return the distances of rows in blocks that have room for whole tiles of all products."""
+    width = max(s.wide_columns for s in schedules)
+    return tuple(pitch(width, s.p.arithmetic.bytes) for s in schedules)
 
 
 def _sums(inst: Instruction) -> SumTypes:
@@ -186,10 +242,9 @@ def _sums(inst: Instruction) -> SumTypes:
     return sums_of(lhs, rhs, inst.array_shape.element_type)
 
 
-def _sorted(dims: Dims, side: str) -> Dims:
-    """Return dimensions as they lie in an array, the outermost first; at least one."""
-    found = [d for d in dims if d.size != 1]
-    return tuple(sorted(found, key=lambda d: -abs(d.stride(side)))) or (Dim(1),)
+def _sorted(dims: Dims, side: str, sides: str) -> Dims:
+    """Return dimensions as they lie in an array, merged where arrays allow it; at least one."""
+    return merged(sorted(dims, key=lambda d: -abs(d.stride(side))), sides) or (Dim(1),)
 
 
 def _in_block(p: Product, row: int) -> Product:
@@ -199,10 +254,6 @@ def _in_block(p: Product, row: int) -> Product:
         strides.insert(0, strides[0] * d.size)
     m = tuple(replace(d, a=s) for d, s in zip(p.m, strides, strict=True))
     return replace(p, batch=tuple(replace(d, a=0) for d in p.batch), m=m)
-
-
-def _width(et: ElementType) -> int:
-    return max(8, et.bits) // 8
 
 
 def _path(root: Instruction, inst: Instruction) -> tuple[int, ...]:

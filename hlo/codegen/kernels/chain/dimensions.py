@@ -32,13 +32,12 @@ class Rows:
         return count(self.rows[0])
 
 
-def common_rows(products: Sequence[Product], length: int) -> Rows | None:
+def common_rows(products: Sequence[Product], sides: str, length: int) -> Rows | None:
     """Return the loops over the rows of products, None if their strides cut these differently.
 
-    Of all but the last product, rows of `length` elements are those of the result; of the last one,
-    those of A. Both have the strides of one array.
+    sides: of each product, the array whose rows are meant: "c" for a first one, "a" for the last.
+    These have `length` elements, and the strides of one array.
     """
-    sides = ["c"] * (len(products) - 1) + ["a"]
     runs = [
         sorted((d for d in (*p.batch, *p.m) if d.size != 1), key=lambda d: d.stride(side))
         for p, side in zip(products, sides, strict=True)
@@ -55,18 +54,29 @@ def common_rows(products: Sequence[Product], length: int) -> Rows | None:
             d = run.pop(0)
             if d.size > least:
                 run.insert(0, _outer(d, least))
-    steps = [dims[-1].a // length for dims in found]
-    for dims, step in zip(found, steps, strict=True):
-        assert all(d.stride(side) == step * length for d, side in zip(dims, sides, strict=True))
-    is_row = [all(d.b == 0 for d in dims) for dims in found]
-    parts = [[(dims, s) for dims, s, r in zip(found, steps, is_row, strict=True) if r is wanted]
-             for wanted in (False, True)]  # fmt: skip
-    batch, rows = (
-        tuple(tuple(dims[n] for dims, _ in part) or (Dim(1),) for n in range(len(products)))
-        for part in parts
-    )
-    batch_steps, row_steps = (tuple(s for _, s in part) or (0,) for part in parts)
-    return Rows(batch, rows, batch_steps, row_steps)
+    batch = _joined([dims for dims in found if any(d.b for d in dims)])
+    rows = _joined([dims for dims in found if not any(d.b for d in dims)])
+
+    def of_each(part: Sequence[tuple[Dim, ...]]) -> tuple[Dims, ...]:
+        return tuple(tuple(dims[n] for dims in part) or (Dim(1),) for n in range(len(products)))
+
+    def steps(part: Sequence[tuple[Dim, ...]]) -> tuple[int, ...]:
+        return tuple(dims[0].stride(sides[0]) // length for dims in part) or (0,)
+
+    return Rows(of_each(batch), of_each(rows), steps(batch), steps(rows))
+
+
+def _joined(found: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+    """Return dimensions with neighbours as one where all products allow it."""
+    result: list[tuple[Dim, ...]] = []
+    for dims in found:
+        if result and all(_outer(d, d.size) == replace(o, size=1) for d, o in
+                          zip(dims, result[-1], strict=True)):  # fmt: skip
+            dims = tuple(
+                replace(d, size=d.size * o.size) for d, o in zip(dims, result.pop(), strict=True)
+            )
+        result.append(dims)
+    return result
 
 
 def _outer(d: Dim, inner: int) -> Dim:

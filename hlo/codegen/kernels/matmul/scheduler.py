@@ -104,20 +104,23 @@ def _best_schedule(
     return min(found, key=lambda s: (_rank(s), s.cost))
 
 
-def block_schedule(p: Product, rows: int, target: Target) -> Schedule:
-    """Return the cheapest way to multiply all of B by some rows at a time, in tasks of others.
+def block_schedule(p: Product, target: Target, rows: int | None = None) -> Schedule:
+    """Return the cheapest way to multiply in tasks that do more with their sums than store them.
 
     The product stays as it is: what is m, and in what order dimensions are, is decided elsewhere.
-    rows: of a block, at the most. B is packed before all tasks where many of them read it.
+    rows: of a block that has all columns, at the most; otherwise blocks are as large as suits the
+    product. B is packed before all tasks where many of them read it.
     """
     found = [
-        _schedule(p, kernel, cut, target, _PANEL_BYTES)
+        _schedule(p, kernel, cut, target, _PANEL_BYTES, keeps_sums=rows is None)
         for kernel in target.microkernels(p.a.et, p.b.et, p.arithmetic.total)
         if _is_for(kernel, p)
         for cut in _cuts(p, kernel)
         if _has_whole_steps(cut, kernel)
     ]
     s = min(found, key=lambda s: (_rank(s), s.cost))
+    if rows is None:
+        return s
     rows = _share(count(p.m), rows, s.kernel.mr)
     columns, b = count(p.n), s.b
     if s.kernel.rhs.order is PanelOrder.K_OUTERMOST:
@@ -304,9 +307,18 @@ def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bo
 
 
 def _schedule(
-    p: Product, kernel: Microkernel, cut: Cut, target: Target, panel_bytes: int
+    p: Product,
+    kernel: Microkernel,
+    cut: Cut,
+    target: Target,
+    panel_bytes: int,
+    *,
+    keeps_sums: bool = False,
 ) -> Schedule:
-    """Return the schedule of a product with a microkernel and blocks of k."""
+    """Return the schedule of a product with a microkernel and blocks of k.
+
+    keeps_sums: whether the sums of a block go to memory of the task in any case, and whole.
+    """
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
     lanes, size = lanes_of(target, kernel.total), kernel.arithmetic.bytes
     bands, strips = -(-m // kernel.mr), -(-n // kernel.nr)
@@ -338,10 +350,13 @@ def _schedule(
 
     c_row, c_column = uniform_stride(p.m, "c"), uniform_stride(p.n, "c")
     direct = p.store == Types.of(kernel.total) and c_row is not None and c_column is not None
+    direct = direct and not keeps_sums
     if kernel.writes is not Writes.SUMS:
         direct = direct and (c_column == 1 or n == 1)
         if not direct:
             columns = min(columns, _share(n, _SUMS_BYTES // (rows * size), kernel.nr))
+    if keeps_sums:
+        p = replace(p, is_whole=False)
     each_a = _copy_cost(p, "a", kernel, a_order, cut, lanes)
     each_b = _copy_cost(p, "b", kernel, kernel.rhs.order, cut, lanes)
     again = {
