@@ -123,7 +123,7 @@ def operand_loop_dims(node: Instruction, operand: Instruction, loop_dims: LoopDi
             if node.opcode == "pad":
                 kept = [d for d in kept if _is_unpadded(node.padding[d])]
             moved = {d: d for d in kept}
-        case "reverse":
+        case "reverse" | "concatenate":
             moved = {d: d for d in range(shape.rank) if d not in node.dimensions}
         case _:
             moved = {}

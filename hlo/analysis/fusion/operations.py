@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hlo.ir import Instruction
 from hlo.ops import Trait
 from hlo.ops.elementwise.casts import widens
@@ -41,6 +43,42 @@ def is_on_demand(inst: Instruction) -> bool:
     if inst.opcode == "copy" and inst.shape.dims and not is_plain(inst.shape):
         return False  # written place by place
     return inst.spec.has(_BY_INDEX)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The elements of a wrapped array from `first` to `end`: of the source, `shift` further on."""
+
+    first: int
+    end: int
+    shift: int
+
+
+# A kernel chooses among them for each element, or has a loop for each.
+_MOST_PIECES = 4
+
+
+def wrapped(inst: Instruction) -> tuple[Instruction, list[Piece]] | None:
+    """Return the array that a concatenation is parts of, as a roll or a periodic boundary is."""
+    if inst.opcode != "concatenate" or not 2 <= len(inst.operands) <= _MOST_PIECES:
+        return None
+    (axis,) = inst.dimensions
+    source, pieces, at = None, [], 0
+    for operand in inst.operands:
+        start = 0
+        whole = operand
+        if operand.opcode == "slice":
+            if any(s.stride != 1 or (s.start and d != axis) for d, s in enumerate(operand.slice)):
+                return None
+            start, (whole,) = operand.slice[axis].start, operand.operands
+        if whole is not (source or whole) or not is_plain(whole.shape):
+            return None
+        source = whole
+        end = at + operand.array_shape.dims[axis]
+        pieces.append(Piece(at, end, start - at))
+        at = end
+    assert source is not None
+    return source, pieces
 
 
 def is_pointwise(user: Instruction, operand: Instruction) -> bool:

@@ -19,6 +19,7 @@ from hlo.analysis.fusion.operations import (
     is_widening,
     rereads,
     updated_operands,
+    wrapped,
 )
 from hlo.analysis.fusion.post_dominators import rejoining
 from hlo.ir import Computation, Instruction
@@ -159,7 +160,15 @@ def _forced_role(inst: Instruction) -> Role | None:
         if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
             return Role.KERNEL
         return Role.FUSED if _decides_code(inst) else Role.SCALAR
-    return None if is_on_demand(inst) else Role.KERNEL
+    return None if is_on_demand(inst) or _may_wrap(inst) else Role.KERNEL
+
+
+def _may_wrap(inst: Instruction) -> bool:
+    """True for parts of one array, put together for what computes element by element."""
+    return wrapped(inst) is not None and all(
+        u.spec.has(Trait.ELEMENTWISE) and u.array_shape.dims == inst.array_shape.dims
+        for u in inst.users
+    )
 
 
 def _decides_code(constant: Instruction) -> bool:
@@ -192,6 +201,8 @@ def _must_keep(
     if inst is comp.root or not users:
         return True
     if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
+        return True
+    if inst.opcode == "concatenate" and not _reads_memory(inst, roles):
         return True
     if cost > CHEAP and not is_whole:
         if len(users) > 1 or any(rereads(u, inst) for u in users):
@@ -232,6 +243,14 @@ def _is_packed(inst: Instruction, dot: Instruction, work: frozenset[Instruction]
         and sum(i.spec.cost for i in work) <= CHEAP
         and all(i.spec.has(Trait.ELEMENTWISE) or i.opcode in _PACKABLE for i in work)
     )
+
+
+def _reads_memory(inst: Instruction, roles: dict[Instruction, Role]) -> bool:
+    """True for a wrapped array whose parts are read from the source, which is in memory."""
+    found = wrapped(inst)
+    return found is not None and roles[found[0]] is not Role.FUSED and all(
+        roles[o] is Role.FUSED or o is found[0] for o in inst.operands
+    )  # fmt: skip
 
 
 def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction, Role]) -> bool:

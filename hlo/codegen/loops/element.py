@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from hlo.analysis.fusion.operations import wrapped
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.llvm import TRUE, Builder, Index, Val
+from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64
 from hlo.codegen.loops.address import Indices, physical_index
 from hlo.codegen.loops.inline import inline
 from hlo.codegen.scalar import convert
@@ -38,6 +39,8 @@ class ElementEmitter:
         self.b = builder
         self.roles = roles
         self.load = load
+        # What is known of indices: the range that they are in, without its end.
+        self.ranges: dict[Index, tuple[int, int]] = {}
         # Fused values that were computed ahead.
         self.kept: dict[Instruction, Callable[[Indices], Value]] = {}
 
@@ -71,6 +74,19 @@ class ElementEmitter:
             for o in inst.operands  # type: ignore[attr-defined]
         ]
         return scalar.elementwise(self.b, inst, operands)
+
+    def shifted(self, index: Index, by: int) -> Index:
+        """Return an index so much further on."""
+        moved = self.b.add(index, by)
+        if index in self.ranges:
+            first, end = self.ranges[index]
+            self.ranges[moved] = first + by, end + by
+        return moved
+
+    def is_within(self, index: Index, first: int, end: int) -> bool:
+        """Return whether an index is known to be in a range."""
+        low, high = self.ranges.get(index, (first - 1, end))
+        return first <= low and high <= end
 
     def call(self, comp: Computation, args: Sequence[Value]) -> list[Value]:
         """Return the result leaves of a computation on scalars, emitted in place."""
@@ -154,9 +170,27 @@ def _reverse(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     mapped = [
-        e.b.add(e.b.mul(i, s.stride), s.start) for i, s in zip(indices, inst.slice, strict=True)
+        e.shifted(e.b.mul(i, s.stride), s.start) for i, s in zip(indices, inst.slice, strict=True)
     ]
     return e.at(inst.operands[0], tuple(mapped))
+
+
+def _concatenate(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    found = wrapped(inst)
+    assert found is not None
+    source, pieces = found
+    (axis,) = inst.dimensions
+    at = indices[axis]
+    known = [p for p in pieces if e.is_within(at, p.first, p.end)]
+    if known:
+        place = e.shifted(at, known[0].shift)
+    else:
+        place = e.b.add(at, pieces[-1].shift)
+        for piece in reversed(pieces[:-1]):
+            before = e.b.compare("slt", at, piece.end)
+            moved = i64(e.b.add(at, piece.shift))
+            place = e.b.select(before, moved, i64(place)).name
+    return e.at(source, tuple(place if d == axis else i for d, i in enumerate(indices)))
 
 
 def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
@@ -165,7 +199,10 @@ def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     for i, n, p in zip(indices, operand.array_shape.dims, inst.padding, strict=True):
         if n == 0:
             return e.at(fill, ())
-        at = b.sub(i, p.low)
+        at = e.shifted(i, -p.low)
+        if not p.interior and e.is_within(at, 0, n):
+            mapped.append(at)
+            continue
         if p.low > 0:
             inside = b.both(inside, b.compare("sge", at, 0))
         if p.interior:
@@ -273,6 +310,7 @@ _RULES: dict[str, Rule] = {
     "transpose": _transpose,
     "reverse": _reverse,
     "slice": _slice,
+    "concatenate": _concatenate,
     "pad": _pad,
     "iota": _iota,
     "dynamic-slice": _dynamic_slice,

@@ -12,6 +12,7 @@ from hlo.analysis.fusion.accesses import TransposedRead, transposed_reads
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.llvm import Builder, Index, RareFlag
 from hlo.codegen.loops.address import Indices
+from hlo.codegen.loops.boundary import boundary_loop
 from hlo.codegen.loops.collapse import collapsible, collapsible_reads
 from hlo.codegen.loops.kernel import Kernel, over_elements
 from hlo.codegen.loops.tiled_transpose import TiledLoops
@@ -40,7 +41,7 @@ def emit_on_demand(k: Kernel) -> Extent:
     transposed = _transposed(k, order)
     if transposed and (tiled := TiledLoops(k.shape, merged, transposed)).is_worthwhile:
         return tiled.run(k, body)
-    return over_elements(k, k.shape, body, merged)
+    return over_elements(k, k.shape, body, merged, boundary_loop(k, [k.inst], merged))
 
 
 def emit_multi_output(k: Kernel) -> Extent:
@@ -55,7 +56,7 @@ def emit_multi_output(k: Kernel) -> Extent:
         for number, value in enumerate(values):
             k.store(value, at, number)
 
-    return over_elements(k, shape, body, merged)
+    return over_elements(k, shape, body, merged, boundary_loop(k, results, merged))
 
 
 def _transposed(k: Kernel, order: Sequence[int]) -> list[TransposedRead]:
