@@ -181,6 +181,15 @@ def test_queries_share_keys() -> None:
     close(p, found, left=1)
 
 
+@pytest.mark.parametrize("order", ["bgqhk", "bhgqk", "qbghk"])
+def test_scores_are_transposed(order: str) -> None:
+    """As where several queries share keys, and their dimensions go elsewhere on the way."""
+    p = Program("f32")
+    q, k, v = (p.parameter(x) for x in ("bqghd", "bkgd", "bkge"))
+    scores = p.turned(p.causal(p.scaled(p.dot(q, k, "bg", "d"))), order)
+    close(p, p.dot(v, p.softmax(scores), "bg", "k"), left=1)
+
+
 def test_keys_are_broadcast() -> None:
     p = Program("f32")
     q, k, v = p.parameter("bhqd"), p.parameter("bkd"), p.parameter("bke")

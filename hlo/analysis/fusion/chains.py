@@ -244,12 +244,13 @@ def _is_real(shape: object) -> bool:
 def _may_absorb(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
     """True when rows depend, through what can be part of them, on a product of their size."""
     todo, seen = [rows.root], {rows.root}
+    size = rows.space.num_elements
     while todo and len(seen) <= MAX_INSTRUCTIONS:
         for inst in todo.pop().operands:
             if inst in seen or not isinstance(inst.shape, ArrayShape) or not inst.shape.dims:
                 continue
             if inst.opcode == "dot":
-                if rows.is_like(inst.shape) and roles[inst] is Role.KERNEL:
+                if inst.array_shape.num_elements == size and roles[inst] is Role.KERNEL:
                     return True
             elif is_on_demand(inst) or inst.opcode == "reduce":
                 seen.add(inst)
@@ -263,14 +264,16 @@ def _is_first(rows: Rows, inst: Instruction, shared: Collection[int]) -> bool:
     Along a row runs all that is free of one of its operands. Of what is free of the other one some
     is none of the `shared` dimensions of the space: such rows are multiplied by the same matrices.
     """
-    if inst.opcode != "dot" or not _is_real(inst.shape) or not rows.is_row_array(inst):
+    if inst.opcode != "dot" or not _is_real(inst.shape):
+        return False
+    order = rows.loops_of(inst)
+    if order is None:
         return False
     lhs, rhs = inst.operand_shapes
     if not _is_real(lhs) or not _is_real(rhs) or not inst.operands[0].array_shape.num_elements:
         return False
     shape, batch = inst.array_shape, len(inst.lhs_batch_dims)
     split = inst.operands[0].array_shape.rank - len(inst.lhs_contracting_dims)
-    order = loop_order(shape)
     along = set(order[rows.outer :])
     sides = [range(batch, split), range(split, shape.rank)]
     if not any(along == {d for d in side if shape.dims[d] != 1} for side in sides):

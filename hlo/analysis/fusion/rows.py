@@ -72,6 +72,21 @@ class Rows:
             return False
         return self.uses[inst] == {tuple(loop_order(inst.shape))}
 
+    def loops_of(self, inst: Instruction) -> tuple[int, ...] | None:
+        """Return the dimension of an array that each loop of the space runs over.
+
+        None unless each element of the space depends on one of its own, the same in all uses.
+        """
+        if not isinstance(inst.shape, ArrayShape) or not is_plain(inst.shape):
+            return None
+        if len(self.uses[inst]) != 1:
+            return None
+        (loop_dims,) = self.uses[inst]
+        dims = tuple(d for d in loop_dims if d is not None)
+        if sorted(dims) != sorted(loop_order(inst.shape)) or len(dims) != len(self.order):
+            return None
+        return dims if [inst.shape.dims[d] for d in dims] == _sizes(self.space) else None
+
     def is_like(self, shape: ArrayShape) -> bool:
         """True for an array in which the elements of the space lie in the same order."""
         return is_plain(shape) and _sizes(shape) == _sizes(self.space)

@@ -175,7 +175,7 @@ class _Block:
             return
         shape, to = operand.array_shape, last.s.p.a.et
         value = scalar.convert(b, value, shape.element_type, to)
-        place = b.add(b.mul(r, self.step.own), self._position(shape, at))
+        place = b.add(b.mul(r, self.step.own), self._position(shape, self.chain.rows.order, at))
         scalar.store(b, to, value, k.scratch[last.block], place)
 
     def _multiply(self, last: Link) -> None:
@@ -194,18 +194,21 @@ class _Block:
         if not s.direct:
             t.deliver(result, c)
 
-    def _position(self, shape: ArrayShape, at: Indices) -> Index:
-        """Return the place of an element in its row."""
+    def _position(self, shape: ArrayShape, loops: Sequence[int], at: Indices) -> Index:
+        """Return the place of an element in its row. loops: the dimension of each."""
         linear: Index = 0
-        for d in loop_order(shape)[self.chain.rows.outer :]:
+        for d in loops[self.chain.rows.outer :]:
             linear = self.b.add(self.b.mul(linear, shape.dims[d]), at[d])
         return linear
 
     def _reader(self, inst: Instruction, link: Link, row: Index) -> Callable[[Indices], Value]:
         """Return what reads a first product's elements in a row of its block."""
 
+        loops = self.chain.rows.loops_of(inst)
+        assert loops is not None
+
         def read(at: Indices) -> Value:
-            place = self.b.sub(self._position(inst.array_shape, at), self.n0)
+            place = self.b.sub(self._position(inst.array_shape, loops, at), self.n0)
             base = self.k.scratch[link.block]
             return link.s.p.store.load(self.b, base, self.b.add(row, place))
 

@@ -100,7 +100,7 @@ class _Planner:
             sums = _sums(inst)
             views = [self._view(inst, n, sums, path, is_settled=is_settled) for n in (0, 1)]
             sources = [source_of(v, self.chain.root, self.roles) for v in views]
-            product = product_of(inst, views, sources, sums)
+            product = product_of(inst, views, sources, sums, self._in_space(inst))
             if product is None:
                 return None
             found.append(self._along_rows(product))
@@ -108,6 +108,18 @@ class _Planner:
             return found
         last = self._last(self.chain.number, is_settled=is_settled)
         return None if last is None else [*found, last]
+
+    def _in_space(self, inst: Instruction) -> StridedView:
+        """Return the result of a first product as it lies in the space of rows."""
+        rows, shape = self.chain.rows, inst.array_shape
+        loops = rows.loops_of(inst)
+        assert loops is not None
+        strides, step = [0] * shape.rank, 1
+        for d in reversed(loops):
+            strides[d] = step
+            step *= shape.dims[d]
+        dims = tuple(((n, s),) for n, s in zip(shape.dims, strides, strict=True))
+        return StridedView(inst, shape.element_type, 0, dims)
 
     def _view(
         self,

@@ -62,11 +62,18 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
 
 
 def product_of(
-    inst: Instruction, views: Sequence[StridedView], sources: Sequence[Source], sums: SumTypes
+    inst: Instruction,
+    views: Sequence[StridedView],
+    sources: Sequence[Source],
+    sums: SumTypes,
+    c: StridedView | None = None,
 ) -> Product | None:
-    """Return the product of two views of operands, None if they do not count dimensions alike."""
+    """Return the product of two views of operands, None if they do not count dimensions alike.
+
+    c: where the result goes, if that is not an array of its own.
+    """
     lhs, rhs = (o.array_shape for o in inst.operands)
-    c = whole_view(inst, inst.array_shape)
+    c = c or whole_view(inst, inst.array_shape)
     loops = _loops([*views, c], _labels(inst, lhs.rank, rhs.rank))
     if loops is None:
         return None
