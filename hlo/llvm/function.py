@@ -60,7 +60,8 @@ class Function:
 
     result: its type, with attributes. parameters: as LLVM IR writes them, `ptr noalias %x`.
     linkage: `internal`, or empty for one that other objects see. visibility: `hidden`, or empty.
-    debug: the number of its subprogram's metadata node, 0 for none. The body does not change once
+    debug: the number of its subprogram's metadata node, 0 for none. is_general: its name says all
+    that it does, and modules that have little in common may have it. The body does not change once
     it is complete: what is asked about it is computed once.
     """
 
@@ -72,6 +73,7 @@ class Function:
     visibility: str = ""
     body: Body = field(default=(), repr=False)
     debug: int = 0
+    is_general: bool = False
 
     def replace(
         self, *, linkage: str | None = None, visibility: str = "",
@@ -88,7 +90,7 @@ class Function:
         """Return the function with another body and the metadata node of its subprogram."""
         return Function(
             self.name, self.parameters, self.attributes, self.result, self.linkage,
-            self.visibility, body, debug,
+            self.visibility, body, debug, self.is_general,
         )  # fmt: skip
 
     # --- text -----------------------------------------------------------------------------------
@@ -107,7 +109,11 @@ class Function:
     @cached_property
     def body_text(self) -> str:
         """The text between the braces."""
-        return "\n".join(map(str, self.body))
+        return "\n".join(self._lines)
+
+    @cached_property
+    def _lines(self) -> Sequence[str]:
+        return [str(line) for line in self.body]
 
     @property
     def text_without_locations(self) -> str:
@@ -182,7 +188,7 @@ class Function:
 
         nodes: other numbers for metadata nodes, from 1 on.
         """
-        body, facts, nodes = list(self.body), self._facts, {**nodes, 0: 0}
+        body, lines, facts, nodes = [*self.body], [*self._lines], self._facts, {**nodes, 0: 0}
         names = {f"@{old}": f"@{new}" for old, new in symbols.items()}
         for at in {at for at, _ in facts.symbols}:
             line = body[at]
@@ -201,8 +207,12 @@ class Function:
                 number = nodes.get(operation.loop.number, operation.loop.number)
                 operation = operation._replace(loop=operation.loop._replace(number=number))
             body[at] = line._replace(operation=operation, debug=debug)
+        # Printing takes longer than all the rest: most lines stay as they are.
+        for at in {at for at, _ in (*facts.symbols, *facts.metadata)}:
+            lines[at] = str(body[at])
         found = self.with_body(body, debug=nodes.get(self.debug, self.debug))
         found.name = symbols.get(self.name, self.name)
+        found.__dict__["_lines"] = lines
         return found
 
 

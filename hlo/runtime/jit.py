@@ -159,8 +159,8 @@ def _optimized(
     module = llvm.parse_assembly(text, context)
     if effort is Effort.VECTORIZE:
         _optimize(module, machine)
-    elif effort is Effort.CLEAN:
-        _clean(module, machine)
+    elif effort is not Effort.NONE:
+        _clean(module, machine, combines=effort is Effort.CLEAN)
     return module
 
 
@@ -175,14 +175,18 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     _run(builder.getModulePassManager(), module, builder)
 
 
-def _clean(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run the clean-up passes for code whose loops are in final form."""
+def _clean(module: llvm.ModuleRef, machine: llvm.TargetMachine, *, combines: bool) -> None:
+    """Run the clean-up passes for code whose loops are in final form.
+
+    combines: instructions, which takes longer than the other passes together.
+    """
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()
     passes.add_ipsccp_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_instruction_combine_pass()
+    if combines:
+        passes.add_instruction_combine_pass()
     passes.add_global_dead_code_eliminate_pass()
     _run(passes, module, builder)
 

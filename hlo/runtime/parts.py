@@ -2,11 +2,12 @@
 optimization level.
 
 Loops that LLVM has to vectorize need the whole pipeline. Code that is emitted in final form, with
-every innermost loop marked as not to be vectorized, needs a few clean-up passes; straight-line
-code that runs once per call needs none, nor does code whose loops only call functions with loops
-of their own. A function stays in the part of its callers if it may be inlined, or if it has a
-single caller that LLVM can use for interprocedural analysis. The parts depend on the module alone,
-so that equal modules give equal code on any number of processors.
+every innermost loop marked as not to be vectorized, needs a few clean-up passes, and fewer in
+functions that are written by hand, such as microkernels. Straight-line code that runs once per call
+needs none, nor does code whose loops only call functions with loops of their own. A function stays
+in the part of its callers if it may be inlined, or if it has a single caller that LLVM can use for
+interprocedural analysis. The parts depend on the module alone, so that equal modules give equal
+code on any number of processors.
 
 Functions that take long to compile are apart, with no names of the module in their text (see
 `canonical.py`): in all modules that have such functions the part is the same, and its object code
@@ -15,7 +16,6 @@ can be kept.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,6 +29,7 @@ class Effort(Enum):
     """Optimization level of a function."""
 
     NONE = "none"
+    FINAL = "final"
     CLEAN = "clean"
     VECTORIZE = "vectorize"
 
@@ -37,9 +38,11 @@ class Effort(Enum):
 # ten times that. Code to vectorize takes several times as long.
 _PART_SIZE = 24_000
 _MOST_PARTS = 16
-_WEIGHT = {Effort.NONE: 0, Effort.CLEAN: 1, Effort.VECTORIZE: 5}
-# Code of this size, which takes three times the overhead, is apart.
+_WEIGHT = {Effort.NONE: 0, Effort.FINAL: 1, Effort.CLEAN: 1, Effort.VECTORIZE: 5}
+# Code of this size, which takes three times the overhead, is apart; of functions that many modules
+# have, code that takes as long as the overhead.
 _APART_SIZE = 4_000
+_GENERAL_SIZE = 1_000
 # The fewest characters of code without optimization that are worth a part.
 _LEAST_STRAIGHT = 1_000
 
@@ -112,7 +115,8 @@ def split(module: LlvmModule, *, keeps_names: bool = False) -> list[Part]:
         named = _closure(member.function.symbols, module)
         member.uses = (named & members.keys()) - {member.name}
     _judge(members)
-    groups = [g for e in (Effort.CLEAN, Effort.VECTORIZE) for g in _groups(members, e)]
+    optimized = (Effort.FINAL, Effort.CLEAN, Effort.VECTORIZE)
+    groups = [g for e in optimized for g in _groups(members, e)]
     apart = _apart(groups, members)
     done = {m.name for g in apart for m in g}
     rest = [g for g in groups if g[0].name not in done]
@@ -162,14 +166,16 @@ def _apart(groups: Sequence[_Group], members: Mapping[str, _Member]) -> list[_Gr
         if key not in is_found:
             is_found[key] = False
             used = {n for m in group for n in m.uses} - {m.name for m in group}
-            is_known = [find(group_of.get(n, [members[n]])) for n in sorted(used)]
-            if all(is_known) and all(m.is_internal for m in group):
+            if all(m.is_internal for m in group) and all(
+                [find(group_of.get(n, [members[n]])) for n in sorted(used)]
+            ):
                 is_found[key] = True
                 found.append(group)
         return is_found[key]
 
     for group in groups:
-        if sum(m.length for m in group) >= _APART_SIZE:
+        least = _GENERAL_SIZE if group[0].function.is_general else _APART_SIZE
+        if sum(m.length for m in group) >= least:
             find(group)
     return found
 
@@ -203,7 +209,9 @@ def _judge(members: dict[str, _Member]) -> None:
     for m in members.values():
         loops = m.function.innermost_loops
         if all(loop.metadata is not None and loop.metadata.is_final for loop in loops):
-            m.effort = Effort.CLEAN if m.name in repeated else Effort.NONE
+            # Nothing in general functions is known so late that instructions have to be combined.
+            final = Effort.FINAL if m.function.is_general else Effort.CLEAN
+            m.effort = final if m.name in repeated else Effort.NONE
         if m.is_internal and m.is_apart and _drives(m, members):
             if m.has_loops:
                 m.is_driver = True
@@ -225,13 +233,25 @@ def _drives(m: _Member, members: dict[str, _Member]) -> bool:
 
 
 def _groups(members: dict[str, _Member], effort: Effort) -> list[list[_Member]]:
-    """Return the functions of a level in groups that have to be in one module."""
+    """Return the functions of a level in groups that have to be in one module.
+
+    General functions are with those that only they use, and not with others.
+    """
     group = {m.name: [m] for m in members.values() if m.effort is effort}
-    callers = Counter(n for m in members.values() for n in m.uses)
+    callers: dict[str, set[str]] = {}
+    for m in members.values():
+        for used in m.uses:
+            callers.setdefault(used, set()).add(m.name)
     for name in group:
         m = members[name]
         for used in sorted(m.uses & group.keys()):
-            if members[used].is_apart and (callers[used] > 1 or not m.is_internal or m.is_driver):
+            if members[used].function.is_general:
+                is_own = m.function.is_general and all(
+                    group.get(n) is group[name] for n in callers[used]
+                )
+            else:
+                is_own = len(callers[used]) == 1 and m.is_internal and not m.is_driver
+            if members[used].is_apart and not is_own:
                 continue
             if group[used] is not group[name]:
                 small, large = sorted((group[used], group[name]), key=len)

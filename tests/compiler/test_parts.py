@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -284,3 +285,28 @@ def test_tables_of_functions_follow_their_names() -> None:
     data = (ctypes.c_int64 * 100)()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(data)
     assert data[0] == 7 + sum(range(200))
+
+
+def test_general_functions_are_apart_from_what_uses_them() -> None:
+    """With what only they use; one caller does not make them part of it."""
+    module = ModuleBuilder()
+    for function_of in (long("tile", "t"), long("edge", "t", "tile"), long("copy", "t")):
+        module.add(replace(function_of(module), is_general=True))
+    module.add(long("kernel", "t", "edge", "copy")(module))
+    module.add(entry("kernel")(module))
+    parts = {p.names: [e for e, _ in p.texts] for p in split(module) if p.is_shared}
+    assert parts == {
+        ("tile", "edge"): [Effort.FINAL], ("copy",): [Effort.FINAL], ("kernel",): [Effort.CLEAN]
+    }  # fmt: skip
+    data = (ctypes.c_int64 * 100)()
+    code = NativeCode(host_machine().compile(module, 1), "entry")
+    assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(code.addresses["entry"])(data) == 0
+
+
+def test_renamed_functions_print_what_they_are() -> None:
+    module = module_of(long("f", "t", "g"), fill("g", plain=True))
+    f = module.functions["f"]
+    text = f.renamed({"f": "F", "g": "G", "t": "T"}, {n: n + 10 for n in f.metadata}).text
+    fresh = f.renamed({"f": "F", "g": "G", "t": "T"}, {n: n + 10 for n in f.metadata})
+    assert text == replace(fresh).text and "@g(" not in text and "define internal void @F(" in text
+    assert all(f"!{n + 10}" in text for n in f.metadata)

@@ -60,12 +60,15 @@ def define(
 ) -> str:
     """Add an internal function to a module, unless it exists; returns its name.
 
+    name: what the function does depends on nothing else, so that modules share its code.
     attributes: of the function, besides the common ones.
     """
     if name not in module.functions:
         # Added before its body is emitted: this fixes the order of functions, and ends recursion.
         all_attributes = ("noinline", "nounwind", *attributes)
-        function = module.add(Function(name, [parameters], all_attributes, linkage="internal"))
+        function = module.add(
+            Function(name, [parameters], all_attributes, linkage="internal", is_general=True)
+        )
         b = Builder(module)
         write(b)
         b.ret()
