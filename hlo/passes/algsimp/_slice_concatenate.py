@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
@@ -109,6 +110,31 @@ def slice_of_concatenate(inst: Instruction, b: Builder) -> Instruction | None:
             return _slice(b, x, slices)
         at += size
     return None
+
+
+@rule("slice", "slice(concatenate(x, y)) = concatenate(slice(x), slice(y)), if slices are apart")
+def slice_of_several(inst: Instruction, b: Builder) -> Instruction | None:
+    inner = inst.operands[0]
+    if inner.opcode != "concatenate" or is_empty(inst) or inner.is_root:
+        return None
+    along = inner.dimensions[0]
+    wanted = inst.slice[along]
+    # What is not needed any more must not be computed twice instead.
+    if wanted.stride != 1 or any(u.opcode != "slice" for u in inner.users):
+        return None
+    spans = sorted(_span(u.slice[along]) for u in inner.users)
+    if any(end >= start for (_, end), (start, _) in pairwise(spans)):
+        return None
+    parts, at = [], 0
+    for x in inner.operands:
+        size = dims_of(x)[along]
+        low, high = max(wanted.start - at, 0), min(wanted.limit - at, size)
+        at += size
+        if low < high:
+            slices = list(inst.slice)
+            slices[along] = SliceDim(low, high, 1)
+            parts.append(_slice(b, x, slices))
+    return b.op("concatenate", *parts, **inner.attrs)
 
 
 @rule("slice", "slice(pad(x, v)) = slice(x), where it takes no padding")
