@@ -34,8 +34,10 @@ class Graph:
     results: frozenset[Value]
     after: dict[Instruction, dict[Instruction, None]] = field(init=False)
     users: dict[Value, list[Instruction]] = field(init=False)
+    _bytes: dict[Instruction, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._bytes = {i: sum([self.size[v] for v in self.made[i]]) for i in self.given}
         self.after = {i: {} for i in self.given}
         self.users = {v: [] for v in self.size}
         for inst in self.given:
@@ -46,21 +48,34 @@ class Graph:
 
     def bytes_of(self, inst: Instruction) -> int:
         """Return the bytes that an instruction defines."""
-        return sum(self.size[v] for v in self.made[inst])
+        return self._bytes[inst]
 
     def peak(self, order: Sequence[Instruction]) -> int:
         """Return the peak memory of an order."""
-        left = {value: len(users) for value, users in self.users.items()}
+        last: dict[Value, Instruction] = {}
+        for inst in order:
+            for value in self.made[inst]:
+                last[value] = inst
+            for value in self.uses[inst]:
+                last[value] = inst
+        freed: dict[Instruction, int] = {}
+        for value, inst in last.items():
+            if value not in self.results:
+                freed[inst] = freed.get(inst, 0) + self.size[value]
         most = now = 0
         for inst in order:
-            now += self.bytes_of(inst)
+            now += self._bytes[inst]
             most = max(most, now + self.inside[inst])
-            for value in self.uses[inst]:
-                left[value] -= 1
-            for value in {*self.uses[inst], *self.made[inst]} - self.results:
-                if not left[value]:
-                    now -= self.size[value]
+            now -= freed.get(inst, 0)
         return most
+
+    def least_peak(self) -> int:
+        """Return a bound that no order's peak is below: what single instructions need."""
+        size = self.size
+        return max(
+            sum([size[v] for v in {*self.uses[inst], *self.made[inst]}]) + self.inside[inst]
+            for inst in self.given
+        )
 
 
 def list_order(graph: Graph) -> Order:

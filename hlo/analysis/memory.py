@@ -59,6 +59,8 @@ class Peak:
 
 def shape_bytes(shape: Shape) -> int:
     """Return the bytes of all arrays in a shape, in their layouts; 0 for one without a size."""
+    if type(shape) is ArrayShape:  # as most are
+        return 0 if UNBOUNDED in shape.dims else physical_bytes(shape)
     total = 0
     for _, leaf in shape.leaves():
         if isinstance(leaf, BufferShape):
@@ -163,6 +165,8 @@ class Peaks:
 
     def inside(self, inst: Instruction) -> int:
         """Return the peak memory of an instruction's callees besides their arguments."""
+        if not inst.spec.computation_attrs:
+            return 0
         for comp in _called(inst):
             self.of(comp)
         return self._inside(inst)

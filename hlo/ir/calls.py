@@ -49,7 +49,8 @@ class Calls:
         new = list(instructions)
         joined = self.module.adopt(new)
         for inst in chain(new, *(c.call_sites for c in joined)):
-            self.counts.update(inst.called_computations)
+            for callee in inst.called_computations:
+                self.counts[callee] += 1
         return joined
 
     def dropped(self, instructions: Iterable[Instruction]) -> None:
@@ -72,8 +73,9 @@ class Calls:
         Tuples that only it used are removed too, since passes look for values with one user.
         """
         assert inst.parent is not None
-        self.dropped([inst])
-        operands = list(inst.operands)
+        if inst.spec.computation_attrs:
+            self.dropped([inst])
+        operands = [o for o in inst.operands if o.opcode == "tuple"]
         inst.parent.remove(inst)
         remove_unused_tuples(operands)
 

@@ -21,6 +21,9 @@ from hlo.values.types import ElementType, Shape
 class Category(Enum):
     """What kind of operation it is: one category for each family."""
 
+    # There is one of each; an enumeration's own hash is a call in Python.
+    __hash__ = object.__hash__
+
     DATA = "data"  # parameters, constants, iota: values without operands
     ELEMENTWISE = "elementwise"
     MOVEMENT = "movement"  # each output element is one input element, found by index

@@ -32,7 +32,8 @@ class Rule:
     """A rewrite of the instructions of some opcodes.
 
     equation: what it rests on, and for what it holds. approximate: results may differ by rounding.
-    static: it never sees, nor makes, arrays with dynamic dimensions.
+    static: it never sees, nor makes, arrays with dynamic dimensions. on: opcodes one of which an
+    operand has to have, `same` for the instruction's own; any operands, if there are none.
     """
 
     name: str
@@ -41,6 +42,11 @@ class Rule:
     rewrite: Rewriter
     approximate: bool = False
     static: bool = False
+    on: tuple[str, ...] = ()
+
+    def may_apply(self, opcode: str, operands: Container[str]) -> bool:
+        """Return whether an instruction may match, by its opcode and those of its operands."""
+        return not self.on or any((opcode if o == "same" else o) in operands for o in self.on)
 
 
 class RuleSet:
@@ -52,17 +58,19 @@ class RuleSet:
         self._by_opcode: dict[str, list[Rule]] = {}
 
     def rule(
-        self, opcodes: str, equation: str, *, approximate: bool = False, static: bool = False
-    ) -> Callable[[Rewriter], Rewriter]:
+        self, opcodes: str, equation: str, *, approximate: bool = False, static: bool = False,
+        on: str = "",
+    ) -> Callable[[Rewriter], Rewriter]:  # fmt: skip
         """Register a rewrite of some opcodes, separated by spaces, under the function's name.
 
-        The other arguments are as in `Rule`.
+        The other arguments are as in `Rule`; opcodes in `on` are separated by spaces as well.
         """
 
         def add(rewrite: Rewriter) -> Rewriter:
             name = f"{self.name}.{rewrite.__name__}"
             assert name not in self.rules, f"there are two rules called {name}"
-            new = Rule(name, tuple(opcodes.split()), equation, rewrite, approximate, static)
+            sought, looked_at = tuple(opcodes.split()), tuple(on.split())
+            new = Rule(name, sought, equation, rewrite, approximate, static, looked_at)
             self.rules[name] = new
             for opcode in new.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(new)
@@ -118,6 +126,8 @@ def unfused(module: Module) -> list[Computation]:
     return [c for c in module.callees_first() if c not in owned]
 
 
+# Of what has more operands, their opcodes do not decide which rules look at it.
+_MANY = 4
 # More rewrites than this for each instruction that was there: two rules undo each other.
 _MAX_REWRITES_PER_INSTRUCTION = 100
 
@@ -138,7 +148,8 @@ class _Worklist:
         self._rewrites = rewrites
         self._effects = effects
         self._skip = skip
-        self._chosen: dict[tuple[str, bool], Sequence[Rule]] = {}
+        # By opcode, those of the operands, and whether there are dynamic dimensions.
+        self._chosen: dict[tuple[str, bool, tuple[str, ...]], Sequence[Rule]] = {}
         self._todo = dict.fromkeys(reversed(comp.in_order()))
         self._varying = _of_varying_size(comp)
         self._left = _MAX_REWRITES_PER_INSTRUCTION * (len(comp) + 10)
@@ -149,16 +160,24 @@ class _Worklist:
             if inst.parent is self._comp:
                 self._visit(inst)
 
-    def _rules_for(self, opcode: str, dynamic: bool) -> Sequence[Rule]:
-        """Return the rules for an opcode; dynamic: only those for dynamic dimensions."""
-        key = opcode, dynamic
-        if key not in self._chosen:
-            rules = (r for r in self._rules.of(opcode) if not (dynamic and r.static))
-            self._chosen[key] = [r for r in rules if not self._skip(r)]
-        return self._chosen[key]
+    def _rules_for(self, inst: Instruction) -> Sequence[Rule]:
+        """Return the rules that may match an instruction: most match none."""
+        opcode, operands = inst.opcode, inst.operands
+        if not self._rules.of(opcode):
+            return ()
+        dynamic = self._meets_dynamic(inst)
+        near = tuple([o.opcode for o in operands]) if len(operands) <= _MANY else ()
+        key = opcode, dynamic, near
+        rules = self._chosen.get(key)
+        if rules is None:
+            rules = [r for r in self._rules.of(opcode) if not (dynamic and r.static)]
+            if near:
+                rules = [r for r in rules if r.may_apply(opcode, near)]
+            rules = self._chosen[key] = [r for r in rules if not self._skip(r)]
+        return rules
 
     def _visit(self, inst: Instruction) -> None:
-        rules = self._rules_for(inst.opcode, self._meets_dynamic(inst))
+        rules = self._rules_for(inst)
         if not rules or self._effects.is_removable(inst):
             return  # the operands' other users need not care; dce takes what is removable
         if inst.control_predecessors or inst.control_successors or is_configured(inst):

@@ -103,6 +103,10 @@ def is_widening(inst: Instruction) -> bool:
     return is_read_so and (narrow.is_integer or narrow.is_float) and widens(narrow, wide)
 
 
+# Operations that may change an operand in place.
+UPDATES = frozenset({"dynamic-update-slice", "scatter", "custom-call"})
+
+
 def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
     """Return the operands that an instruction changes in place to be its results, by result."""
     if inst.opcode == "dynamic-update-slice":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
 from hlo.analysis.fusion.operations import is_pointwise
 from hlo.ir import Computation, Instruction
@@ -22,8 +22,16 @@ def rejoining(comp: Computation) -> dict[Instruction, int]:
     each value, by how many operations the way to the place makes a kernel deeper, at most.
     """
     order = comp.in_order()
-    level = _longest_ways(order, lambda inst: 1)
-    delay = _longest_ways(order, lambda inst: inst.spec.cost if inst.spec.cost > 1 else 0)
+    # How long the longest way to each instruction is: in operations, and in costly ones.
+    level: dict[Instruction, int] = {}
+    delay: dict[Instruction, float] = {}
+    for inst in order:
+        cost = inst.spec.cost
+        longest, most = 0, 0.0
+        for operand in inst.operands:
+            longest, most = max(longest, level[operand]), max(most, delay[operand])
+        level[inst] = 1 + longest
+        delay[inst] = most + cost if cost > 1 else most
     found: dict[Instruction, int] = {}
     # The post-dominator of what only elementwise operations of its dimensions use, and how many
     # there are above that.
@@ -40,18 +48,8 @@ def rejoining(comp: Computation) -> dict[Instruction, int]:
         if place is not None:
             join[inst], height[inst] = place, height[place] + 1
             if len(users) > 1 and delay[place] - delay[inst] <= _MAX_DELAY:
-                found[inst] = int(level[place] - level[inst])
+                found[inst] = level[place] - level[inst]
     return found
-
-
-def _longest_ways(
-    order: Sequence[Instruction], length: Callable[[Instruction], float]
-) -> Mapping[Instruction, float]:
-    """Return how long the longest way to each instruction is, from what has no operands."""
-    ways: dict[Instruction, float] = {}
-    for inst in order:
-        ways[inst] = length(inst) + max((ways[o] for o in inst.operands), default=0)
-    return ways
 
 
 def _meet(

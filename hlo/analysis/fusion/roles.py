@@ -7,12 +7,13 @@ written to memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from hlo.analysis.fusion.operations import (
     CHEAP,
     MAX_READS,
+    UPDATES,
     is_multi_output,
     is_on_demand,
     is_uninitialized,
@@ -30,6 +31,9 @@ from hlo.values.types import ArrayShape
 
 class Role(Enum):
     """How the value of an instruction comes about."""
+
+    # There is one of each; an enumeration's own hash is a call in Python.
+    __hash__ = object.__hash__
 
     KERNEL = auto()  # a kernel of its own writes it to memory
     FUSED = auto()  # computed inside its consumers
@@ -56,6 +60,11 @@ _READS_VIEWS = frozenset({"dot", "convolution"})
 # What is computed of a product's operand besides elementwise operations, and the least of its
 # elements that are: fewer stay in the cache.
 _PACKABLE, _PACKED = frozenset({"broadcast", "iota", "constant"}), 1 << 16
+# Kernels that are loops over more than their result, or write it in parts.
+_LOOPS = frozenset({Category.REDUCTION, Category.WINDOW, Category.SORT})
+_TAKES_ELEMENTS = frozenset({"dynamic-update-slice", "scatter", "concatenate", "copy"})
+# What reads values by the name that they have.
+_BY_NAME = frozenset({Role.ALIAS, Role.CONTROL, Role.HOST})
 # Operations that are simpler when their second operand is known.
 _STEERED = frozenset(
     {"shift-left", "shift-right-logical", "shift-right-arithmetic", "divide", "remainder", "power"}
@@ -90,8 +99,9 @@ def roles_in(
     """
     roles = initial_roles(comp, is_opaque)
     rejoined = rejoining(comp)
-    # What a kernel computes to have an element of an instruction: each operation once.
-    work: dict[Instruction, frozenset[Instruction]] = {}
+    # What a kernel computes to have an element of an instruction, each operation once, as long as
+    # that is cheap: None of what is not.
+    work: dict[Instruction, frozenset[Instruction] | None] = {}
     depth: dict[Instruction, int] = {}
     reads: dict[Instruction, frozenset[Instruction]] = {}
     # Operands come first in order, so costs of what would be inlined are known at each step.
@@ -99,23 +109,38 @@ def roles_in(
         if roles[inst] is not Role.FUSED:
             continue
         if inst.opcode == "constant":
-            work[inst], depth[inst], reads[inst] = frozenset(), 0, frozenset()
+            work[inst], depth[inst], reads[inst] = _NONE, 0, _NONE
             continue
         if is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
             roles[inst] = Role.ALIAS
             continue
-        inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
-        work[inst] = frozenset({inst}).union(*(work[o] for o in inlined))
-        depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
-        apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
-        reads[inst] = apart.union(*(reads[o] for o in inlined))
+        inlined: list[Instruction] = []
+        apart: list[Instruction] = []
+        for operand in dict.fromkeys(inst.operands):
+            (inlined if roles[operand] is Role.FUSED else apart).append(operand)
+        work[inst] = cheap = _cheap_work(inst, [work[o] for o in inlined])
+        depth[inst] = 1 + max([depth[o] for o in inlined], default=0)
+        reads[inst] = read = frozenset(apart).union(*[reads[o] for o in inlined])
         if any(map(is_multi_output, inst.users)):
             continue
-        is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > MAX_READS
+        is_large = depth[inst] > _MAX_DEPTH or len(read) > MAX_READS
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
-        if is_large or _must_keep(inst, roles, work[inst], comp, is_whole):
+        if is_large or _must_keep(inst, roles, cheap, comp, is_whole=is_whole):
             roles[inst] = Role.KERNEL
     return roles
+
+
+_NONE: frozenset[Instruction] = frozenset()
+
+
+def _cheap_work(
+    inst: Instruction, parts: Sequence[frozenset[Instruction] | None]
+) -> frozenset[Instruction] | None:
+    """Return an instruction with what it is computed from, None if that is not cheap in all."""
+    if None in parts or inst.spec.cost > CHEAP:
+        return None
+    found = frozenset((inst,)).union(*parts)  # type: ignore[arg-type]
+    return found if sum([i.spec.cost for i in found]) <= CHEAP else None
 
 
 def is_same_memory(inst: Instruction) -> bool:
@@ -188,38 +213,54 @@ def _decides_code(constant: Instruction) -> bool:
 def _must_keep(
     inst: Instruction,
     roles: dict[Instruction, Role],
-    work: frozenset[Instruction],
+    cheap: frozenset[Instruction] | None,
     comp: Computation,
+    *,
     is_whole: bool,
 ) -> bool:
     """True for what has to be in memory.
 
-    work: all that computes it. is_whole: one kernel has room for all uses.
+    cheap: all that computes it, None if that is costly. is_whole: one kernel has room for all uses.
     """
     users = inst.users
-    cost = sum(i.spec.cost for i in work)
+    is_costly = cheap is None and not is_whole
     if inst is comp.root or not users:
         return True
-    if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
+    if is_costly and len(users) > 1:
         return True
     if inst.opcode == "concatenate" and not _reads_memory(inst, roles):
         return True
-    if cost > CHEAP and not is_whole:
-        if len(users) > 1 or any(rereads(u, inst) for u in users):
+    for user in users:
+        role = roles[user]
+        if role in _BY_NAME:
             return True
-    # What is updated in place has to be in memory, and so has what is read of it to that end: the
-    # update would have to be of a copy otherwise.
-    if any(inst in updated_operands(u).values() or _reads_updated(u, inst, roles) for u in users):
-        return True
-    # A kernel that is no loop over its result reads its operands from memory.
-    return any(
-        roles[u] is Role.KERNEL
-        and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
-        and not (u.opcode == "dot" and _is_packed(inst, u, work))
-        and u.spec.category not in (Category.REDUCTION, Category.WINDOW, Category.SORT)
-        and not is_on_demand(u)
-        and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
-        for u in users
+        if is_costly and rereads(user, inst):
+            return True
+        # What is updated in place has to be in memory, and so has what is read of it to that end:
+        # the update would have to be of a copy otherwise.
+        if user.opcode in UPDATES and (
+            inst in updated_operands(user).values() or _reads_updated(user, inst, roles)
+        ):
+            return True
+        # A kernel that is no loop over its result reads its operands from memory.
+        if role is Role.KERNEL and not _reads_elements(user, inst, roles, cheap):
+            return True
+    return False
+
+
+def _reads_elements(
+    user: Instruction,
+    inst: Instruction,
+    roles: dict[Instruction, Role],
+    cheap: frozenset[Instruction] | None,
+) -> bool:
+    """True for a kernel that computes elements of an operand as it needs them."""
+    return (
+        is_on_demand(user)
+        or user.opcode in _TAKES_ELEMENTS
+        or user.spec.category in _LOOPS
+        or (user.opcode in _READS_VIEWS and _is_view(inst, roles))
+        or (user.opcode == "dot" and cheap is not None and _is_packed(inst, user, cheap))
     )
 
 
@@ -238,10 +279,8 @@ def _is_packed(inst: Instruction, dot: Instruction, work: frozenset[Instruction]
     side = "lhs" if dot.operands[0] is inst else "rhs"
     inner = next(d for d in minor_to_major(shape) if shape.dims[d] != 1)
     summed = (*dot.attrs[f"{side}_contracting_dims"], *dot.attrs[f"{side}_batch_dims"])
-    return (
-        inner not in summed
-        and sum(i.spec.cost for i in work) <= CHEAP
-        and all(i.spec.has(Trait.ELEMENTWISE) or i.opcode in _PACKABLE for i in work)
+    return inner not in summed and all(
+        i.spec.has(Trait.ELEMENTWISE) or i.opcode in _PACKABLE for i in work
     )
 
 

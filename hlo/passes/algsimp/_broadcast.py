@@ -33,7 +33,7 @@ def broadcast_to_itself(inst: Instruction, b: Builder) -> Instruction | None:
     return x if in_place and dims_of(x) == dims_of(inst) else None
 
 
-@rule("broadcast", "broadcast(broadcast(x)) = broadcast(x)")
+@rule("broadcast", "broadcast(broadcast(x)) = broadcast(x)", on="broadcast")
 def broadcast_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":
@@ -62,7 +62,11 @@ def broadcast_as_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     return b.reshape(x, dims_of(inst)) if only_ones_differ(dims_of(x), dims_of(inst)) else None
 
 
-@rule("broadcast", "broadcast(reshape(x)) = broadcast(x), where reshape adds sizes of one")
+@rule(
+    "broadcast",
+    "broadcast(reshape(x)) = broadcast(x), where reshape adds sizes of one",
+    on="reshape",
+)
 def broadcast_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reshape":
@@ -92,7 +96,7 @@ def places_of(small: tuple[int, ...], large: tuple[int, ...]) -> list[int] | Non
     return places if len(places) == len(small) else None
 
 
-@rule("broadcast", "broadcast(transpose(x)) = broadcast(x), with other dimensions")
+@rule("broadcast", "broadcast(transpose(x)) = broadcast(x), with other dimensions", on="transpose")
 def broadcast_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
@@ -104,7 +108,7 @@ def broadcast_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("broadcast", inner.operands[0], shape=shape, dimensions=tuple(dims))
 
 
-@rule("broadcast", "broadcast(iota) = iota")
+@rule("broadcast", "broadcast(iota) = iota", on="iota")
 def broadcast_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":

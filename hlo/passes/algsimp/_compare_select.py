@@ -57,7 +57,7 @@ def compare_float_self(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0) if x is y and _direction(inst) in ("LT", "GT") else None
 
 
-@rule("compare", "c < x = x > c, for a constant c")
+@rule("compare", "c < x = x > c, for a constant c", on="constant broadcast")
 def compared_constant_right(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not is_constant(x) or is_constant(y):
@@ -82,7 +82,11 @@ def compare_ranges(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0) if known[_NEGATED[direction]] else None
 
 
-@rule("compare", "p == true and p != false = p, p != true and p == false = ~p, for pred")
+@rule(
+    "compare",
+    "p == true and p != false = p, p != true and p == false = ~p, for pred",
+    on="constant broadcast",
+)
 def compare_pred(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     value = integer_splat(y) if type_of(x).is_pred else None
@@ -91,7 +95,11 @@ def compare_pred(inst: Instruction, b: Builder) -> Instruction | None:
     return x if (value == 1) == (_direction(inst) == "EQ") else b.op("not", x)
 
 
-@rule("compare", "x <= c = (x == c) and x > c = (x != c), for the least c, and so on")
+@rule(
+    "compare",
+    "x <= c = (x == c) and x > c = (x != c), for the least c, and so on",
+    on="constant broadcast",
+)
 def compare_with_limit(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not is_exact(type_of(x)):
@@ -113,7 +121,7 @@ def compare_with_limit(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("compare", x, filled(b, y, limit), direction=direction, type=inst.comparison_type)
 
 
-@rule("compare", "x + c == d = (x == d - c), and !=, for integers and constants c, d")
+@rule("compare", "x + c == d = (x == d - c), and !=, for integers and constants c, d", on="add")
 def compare_sum(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
     if inner.opcode != "add" or not type_of(y).is_integer:
@@ -124,7 +132,7 @@ def compare_sum(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("compare", inner.operands[0], filled(b, y, compute("subtract", d, c)), **inst.attrs)
 
 
-@rule("compare", "x - y == 0 and x ^ y == 0 = (x == y), and !=, for integers")
+@rule("compare", "x - y == 0 and x ^ y == 0 = (x == y), and !=, for integers", on="subtract xor")
 def compare_difference(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
     if inner.opcode not in ("subtract", "xor") or not type_of(y).is_integer:
@@ -134,7 +142,7 @@ def compare_difference(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("compare", *inner.operands, **inst.attrs)
 
 
-@rule("compare", "-x == 0 and |x| == 0 = (x == 0), and !=, for real numbers")
+@rule("compare", "-x == 0 and |x| == 0 = (x == 0), and !=, for real numbers", on="abs negate")
 def compare_sign_change_with_zero(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
     if inner.opcode not in ("negate", "abs") or inst.comparison_type in FLOAT_ORDERS:
@@ -147,7 +155,7 @@ def compare_sign_change_with_zero(inst: Instruction, b: Builder) -> Instruction 
     return b.op("compare", x, y, **inst.attrs)
 
 
-@rule("compare", "-x < -y = x > y, for floats")
+@rule("compare", "-x < -y = x > y, for floats", on="negate")
 def compare_negated(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     et = type_of(x)
@@ -164,7 +172,11 @@ def _keeps_order(source: ElementType, to: ElementType) -> bool:
     return widens(source, to) and not to.is_complex
 
 
-@rule("compare", "convert(x) < convert(y) = x < y, for conversions of one type that keep values")
+@rule(
+    "compare",
+    "convert(x) < convert(y) = x < y, for conversions of one type that keep values",
+    on="convert",
+)
 def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x.opcode != "convert" or y.opcode != "convert" or inst.comparison_type in FLOAT_ORDERS:
@@ -175,7 +187,7 @@ def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("compare", u, v, direction=_direction(inst))
 
 
-@rule("compare", "convert(x) < c = x < d, for d with convert(d) = c and a kept order")
+@rule("compare", "convert(x) < c = x < d, for d with convert(d) = c and a kept order", on="convert")
 def compare_converted_with_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     value = splat(y)
@@ -199,7 +211,9 @@ def compare_converted_with_constant(inst: Instruction, b: Builder) -> Instructio
 
 
 @rule(
-    "not", "~(x < y) = x >= y, for integers and orders of all floats; ~(x == y) = x != y, for all"
+    "not",
+    "~(x < y) = x >= y, for integers and orders of all floats; ~(x == y) = x != y, for all",
+    on="compare",
 )
 def not_compare(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
@@ -220,20 +234,20 @@ def select_same(inst: Instruction, b: Builder) -> Instruction | None:
     return x if x is y else None
 
 
-@rule("select", "true ? x : y = x, false ? x : y = y")
+@rule("select", "true ? x : y = x, false ? x : y = y", on="constant broadcast")
 def select_constant(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     value = integer_splat(p)
     return None if value is None else x if value else y
 
 
-@rule("select", "~p ? x : y = p ? y : x")
+@rule("select", "~p ? x : y = p ? y : x", on="not")
 def select_not(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     return b.op("select", p.operands[0], y, x) if p.opcode == "not" else None
 
 
-@rule("select", "p ? true : false = p, p ? false : true = ~p")
+@rule("select", "p ? true : false = p, p ? false : true = ~p", on="constant broadcast")
 def select_pred(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     if not type_of(inst).is_pred:
@@ -245,7 +259,11 @@ def select_pred(inst: Instruction, b: Builder) -> Instruction | None:
     return whole if yes else b.op("not", whole)
 
 
-@rule("select", "p ? x : false = p & x, p ? true : x = p | x, for pred of one shape")
+@rule(
+    "select",
+    "p ? x : false = p & x, p ? true : x = p | x, for pred of one shape",
+    on="constant broadcast",
+)
 def select_as_logic(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     if not type_of(inst).is_pred or dims_of(p) != dims_of(inst):
@@ -255,7 +273,7 @@ def select_as_logic(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("or", p, y) if is_splat(x, 1) else None
 
 
-@rule("select", "p ? (p ? x : y) : z = p ? x : z, p ? x : (p ? y : z) = p ? x : z")
+@rule("select", "p ? (p ? x : y) : z = p ? x : z, p ? x : (p ? y : z) = p ? x : z", on="select")
 def select_again(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     if x.opcode == "select" and x.operands[0] is p:
@@ -265,7 +283,11 @@ def select_again(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("select", "p ? x : (q ? x : y) = p | q ? x : y, p ? (q ? x : y) : y = p & q ? x : y")
+@rule(
+    "select",
+    "p ? x : (q ? x : y) = p | q ? x : y, p ? (q ? x : y) : y = p & q ? x : y",
+    on="select",
+)
 def select_of_select(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     for inner, op, shared in ((y, "or", 1), (x, "and", 2)):
@@ -277,7 +299,7 @@ def select_of_select(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("select", "x > y ? x : y = max(x, y), and so on, for integers")
+@rule("select", "x > y ? x : y = max(x, y), and so on, for integers", on="compare")
 def select_greater(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     if p.opcode != "compare" or not is_exact(type_of(x)):
@@ -291,7 +313,7 @@ def select_greater(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(op, x, y) if op else None
 
 
-@rule("select", "x == y ? x : y = y, x != y ? x : y = x, for integers")
+@rule("select", "x == y ? x : y = y, x != y ? x : y = x, for integers", on="compare")
 def select_equal(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     if p.opcode != "compare" or not is_exact(type_of(x)):
@@ -301,7 +323,7 @@ def select_equal(inst: Instruction, b: Builder) -> Instruction | None:
     return {"EQ": y, "NE": x}.get(_direction(p))
 
 
-@rule("select", "p ? 1 : 0 = convert(p), for numbers")
+@rule("select", "p ? 1 : 0 = convert(p), for numbers", on="constant broadcast")
 def select_one_or_zero(inst: Instruction, b: Builder) -> Instruction | None:
     p, x, y = inst.operands
     et = type_of(inst)
@@ -310,7 +332,7 @@ def select_one_or_zero(inst: Instruction, b: Builder) -> Instruction | None:
     return b.convert(p if dims_of(p) == dims_of(inst) else b.broadcast(p, inst.array_shape), et)
 
 
-@rule("select", "x < 0 ? -x : x = |x|, and so on, for signed integers")
+@rule("select", "x < 0 ? -x : x = |x|, and so on, for signed integers", on="compare")
 def select_abs(inst: Instruction, b: Builder) -> Instruction | None:
     p, yes, no = inst.operands
     if p.opcode != "compare" or not type_of(inst).is_signed:
@@ -333,7 +355,11 @@ def _full(b: Builder, bound: Instruction, inst: Instruction) -> Instruction:
     return bound if dims_of(bound) == dims_of(inst) else b.broadcast(bound, inst.array_shape)
 
 
-@rule("clamp", "clamp(least, x, h) = min(x, h), clamp(l, x, greatest) = max(x, l)")
+@rule(
+    "clamp",
+    "clamp(least, x, h) = min(x, h), clamp(l, x, greatest) = max(x, l)",
+    on="constant broadcast",
+)
 def clamp_on_one_side(inst: Instruction, b: Builder) -> Instruction | None:
     low, x, high = inst.operands
     ends = limits(type_of(x))
@@ -344,7 +370,11 @@ def clamp_on_one_side(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("maximum", x, _full(b, low, inst)) if is_splat(high, ends[1]) else None
 
 
-@rule("clamp", "clamp(l, clamp(l, x, h), h) = clamp(l, x, h), for constants l <= h and no NaN")
+@rule(
+    "clamp",
+    "clamp(l, clamp(l, x, h), h) = clamp(l, x, h), for constants l <= h and no NaN",
+    on="clamp",
+)
 def clamp_again(inst: Instruction, b: Builder) -> Instruction | None:
     low, inner, high = inst.operands
     if inner.opcode != "clamp" or not _in_order(low, high):
@@ -364,7 +394,11 @@ def _in_order(low: Instruction, high: Instruction) -> bool:
     return compute("maximum", x, y).tobytes() == y.tobytes() and bool(y == y)
 
 
-@rule("minimum maximum", "min(max(x, l), h) = max(min(x, h), l) = clamp(l, x, h), for l <= h")
+@rule(
+    "minimum maximum",
+    "min(max(x, l), h) = max(min(x, h), l) = clamp(l, x, h), for l <= h",
+    on="maximum minimum",
+)
 def clamp_of_bounds(inst: Instruction, b: Builder) -> Instruction | None:
     inner, outer = inst.operands
     other = "maximum" if inst.opcode == "minimum" else "minimum"
@@ -375,7 +409,11 @@ def clamp_of_bounds(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("clamp", low, x, high) if _in_order(low, high) else None
 
 
-@rule("compare", "x == 1 = (x != 0), x != 1 = (x == 0), for integers 0 <= x <= 1")
+@rule(
+    "compare",
+    "x == 1 = (x != 0), x != 1 = (x == 0), for integers 0 <= x <= 1",
+    on="constant broadcast",
+)
 def compare_bit(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not type_of(y).is_integer or not is_splat(y, 1) or integers_of(x) != (0, 1):

@@ -22,7 +22,9 @@ def convert_to_own_type(inst: Instruction, b: Builder) -> Instruction | None:
     return x if type_of(x) is type_of(inst) else None
 
 
-@rule("convert", "convert(convert(x)) = convert(x), where the first keeps every value")
+@rule(
+    "convert", "convert(convert(x)) = convert(x), where the first keeps every value", on="convert"
+)
 def convert_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "convert":
@@ -36,7 +38,11 @@ def convert_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.convert(x, to)
 
 
-@rule("convert", "convert(convert(x)) = convert(x), for integers and a last type of no more bits")
+@rule(
+    "convert",
+    "convert(convert(x)) = convert(x), for integers and a last type of no more bits",
+    on="convert",
+)
 def truncate_twice(inst: Instruction, b: Builder) -> Instruction | None:
     """Conversions between integers keep low bits."""
     inner = inst.operands[0]
@@ -48,7 +54,7 @@ def truncate_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.convert(x, type_of(inst)) if type_of(inst).bits <= type_of(inner).bits else None
 
 
-@rule("convert", "convert(iota) = iota, where both types have every number of it")
+@rule("convert", "convert(iota) = iota, where both types have every number of it", on="iota")
 def convert_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x, et = inst.operands[0], type_of(inst)
     if x.opcode != "iota" or et.is_pred or not (has_zero(type_of(x)) and has_zero(et)):
@@ -69,7 +75,11 @@ def _counts_to(et: ElementType, last: int) -> bool:
 # --- bits ---------------------------------------------------------------------------------------
 
 
-@rule("bitcast-convert", "bitcast-convert(bitcast-convert(x)) = bitcast-convert(x), of equal width")
+@rule(
+    "bitcast-convert",
+    "bitcast-convert(bitcast-convert(x)) = bitcast-convert(x), of equal width",
+    on="bitcast-convert",
+)
 def bitcast_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "bitcast-convert":
@@ -90,7 +100,9 @@ def precise_already(inst: Instruction, b: Builder) -> Instruction | None:
     return x if _has_bits_of(inst, reduction_type(type_of(x))) else None
 
 
-@rule("reduce-precision", "reduce-precision(convert(x)) = convert(x), for f32 of bf16")
+@rule(
+    "reduce-precision", "reduce-precision(convert(x)) = convert(x), for f32 of bf16", on="convert"
+)
 def precise_before_convert(inst: Instruction, b: Builder) -> Instruction | None:
     """Only of these two types are exponents the same, so that denormals are kept."""
     inner = inst.operands[0]
@@ -107,7 +119,11 @@ def _has_bits_of(inst: Instruction, et: ElementType) -> bool:
     return bool(inst.exponent_bits >= exponent and inst.mantissa_bits >= mantissa)
 
 
-@rule("reduce-precision", "reduce-precision(reduce-precision(x)) = the inner, for bits no fewer")
+@rule(
+    "reduce-precision",
+    "reduce-precision(reduce-precision(x)) = the inner, for bits no fewer",
+    on="reduce-precision",
+)
 def precision_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reduce-precision":
@@ -119,7 +135,7 @@ def precision_twice(inst: Instruction, b: Builder) -> Instruction | None:
 # --- complex numbers ----------------------------------------------------------------------------
 
 
-@rule("real imag", "real(complex(x, y)) = x, imag(complex(x, y)) = y")
+@rule("real imag", "real(complex(x, y)) = x, imag(complex(x, y)) = y", on="complex")
 def part_of_complex(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "complex":

@@ -33,7 +33,7 @@ def convolution_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0)
 
 
-@by_type("convolution", "convolution(pad(x, 0), w) = convolution(x, w), with padding")
+@by_type("convolution", "convolution(pad(x, 0), w) = convolution(x, w), with padding", on="pad")
 def convolution_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     padded = inst.operands[0]
     if padded.opcode != "pad" or not _is_dense(inst) or not is_splat(padded.operands[1], 0):
@@ -46,7 +46,9 @@ def convolution_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     return None if window is None else _convolution(b, inst, x, inst.operands[1], window)
 
 
-@by_type("convolution", "convolution(x, reverse(w)) = convolution(x, w), with reversal")
+@by_type(
+    "convolution", "convolution(x, reverse(w)) = convolution(x, w), with reversal", on="reverse"
+)
 def convolution_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
     turned, d = inst.operands[1], inst.dim_labels
     if turned.opcode != "reverse" or not _is_dense(inst):

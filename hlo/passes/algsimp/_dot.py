@@ -80,7 +80,7 @@ def dot_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0)
 
 
-@rule("dot", "dot(x, 0) = 0, for integers and pred")
+@rule("dot", "dot(x, 0) = 0, for integers and pred", on="constant broadcast")
 def dot_of_zeros(inst: Instruction, b: Builder) -> Instruction | None:
     if not all(is_exact(type_of(i)) for i in (inst, *inst.operands)):
         return None
@@ -145,7 +145,11 @@ def dot_without_ones(inst: Instruction, b: Builder) -> Instruction | None:
     return b.reshape(_dot(b, inst, lhs.without_ones(b), rhs.without_ones(b)), dims_of(inst))
 
 
-@by_type("dot", "dot(transpose(x), y) = dot(x, y), where the dimensions that stay keep their order")
+@by_type(
+    "dot",
+    "dot(transpose(x), y) = dot(x, y), where the dimensions that stay keep their order",
+    on="transpose",
+)
 def dot_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     sides = [_before_transpose(s) for s in _sides(inst)]
     if sides[0].value is inst.operands[0] and sides[1].value is inst.operands[1]:
@@ -165,7 +169,7 @@ def _before_transpose(side: _Side) -> _Side:
 
 
 @rule("transpose", "transpose(dot(x, y)) = dot(y, x), for the free dimensions exchanged",
-      approximate=True)  # fmt: skip
+      approximate=True, on="dot")  # fmt: skip
 def transpose_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "dot" or len(inner.operands) > 2 or not is_single_use(inner):
@@ -180,7 +184,7 @@ def transpose_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
     return _dot(b, inner, rhs, lhs, swap=True)
 
 
-@by_type("dot", "dot(-x, -y) = dot(x, y), for real numbers")
+@by_type("dot", "dot(-x, -y) = dot(x, y), for real numbers", on="negate")
 def dot_of_negated(inst: Instruction, b: Builder) -> Instruction | None:
     if any(x.opcode != "negate" or not widens(type_of(x), type_of(inst)) for x in inst.operands):
         return None
@@ -194,7 +198,7 @@ def dot_of_negated(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 @rule("dot", "dot(dot(x, y), z) = dot(x, dot(y, z)); infinity and NaN may differ", approximate=True,
-      option=FAST)  # fmt: skip
+      option=FAST, on="dot")  # fmt: skip
 def dot_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
     sides = _sides(inst)
     for side, other in (sides, sides[::-1]):

@@ -26,7 +26,12 @@ _ELEMENTWISE = " ".join(
 )
 
 
-@rule(COMMUTATIVE, "c op x = x op c, for commutative operations", dynamic=True)
+@rule(
+    COMMUTATIVE,
+    "c op x = x op c, for commutative operations",
+    dynamic=True,
+    on="constant broadcast",
+)
 def constant_right(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not is_constant(x) or is_constant(y):
@@ -34,7 +39,7 @@ def constant_right(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(inst.opcode, y, x)
 
 
-@rule(_INVOLUTIONS, "op(op(x)) = x, for operations that undo themselves", dynamic=True)
+@rule(_INVOLUTIONS, "op(op(x)) = x, for operations that undo themselves", dynamic=True, on="same")
 def undone_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     undone = inner.opcode == inst.opcode and has_negatives(type_of(inst))
@@ -47,7 +52,7 @@ def same_operands(inst: Instruction, b: Builder) -> Instruction | None:
     return x if x is y else None
 
 
-@rule(_IDEMPOTENT, "(x op y) op y = x op y, for and, or, maximum and minimum")
+@rule(_IDEMPOTENT, "(x op y) op y = x op y, for and, or, maximum and minimum", on="same")
 def operand_again(inst: Instruction, b: Builder) -> Instruction | None:
     for whole, part in either_way(inst):
         if whole.opcode == inst.opcode and part in whole.operands:
@@ -55,7 +60,11 @@ def operand_again(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule(COMMUTATIVE, "(x op c) op d = x op (c op d), for integers, maximum and minimum")
+@rule(
+    COMMUTATIVE,
+    "(x op c) op d = x op (c op d), for integers, maximum and minimum",
+    on="constant broadcast",
+)
 def constants_together(inst: Instruction, b: Builder) -> Instruction | None:
     inner, d = inst.operands
     if inner.opcode != inst.opcode or not inst.spec.is_associative(type_of(inst)):
@@ -65,7 +74,7 @@ def constants_together(inst: Instruction, b: Builder) -> Instruction | None:
     return None if both is None or splat(x) is not None else b.op(inst.opcode, x, both)
 
 
-@rule(COMMUTATIVE, "(x op c) op y = (x op y) op c, for integers, maximum and minimum")
+@rule(COMMUTATIVE, "(x op c) op y = (x op y) op c, for integers, maximum and minimum", on="same")
 def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
     if not inst.spec.is_associative(type_of(inst)):
         return None
@@ -78,7 +87,11 @@ def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule(_ELEMENTWISE, "op(broadcast(x), broadcast(y)) = broadcast(op(x, y)), one way of broadcasting")
+@rule(
+    _ELEMENTWISE,
+    "op(broadcast(x), broadcast(y)) = broadcast(op(x, y)), one way of broadcasting",
+    on="broadcast",
+)
 def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     """Splat constants become scalars. A scalar operand (of select and clamp) stays one."""
     dims = dims_of(inst)

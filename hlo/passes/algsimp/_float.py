@@ -42,50 +42,57 @@ def _is_inexact(inst: Instruction) -> bool:
 # --- neutral elements ---------------------------------------------------------------------------
 
 
-@rule("add", "x + -0 = x, for floats; x + 0 is not x for x = -0")
+@rule("add", "x + -0 = x, for floats; x + 0 is not x for x = -0", on="constant broadcast")
 def add_minus_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     zero = complex(-0.0, -0.0) if type_of(x).is_complex else -0.0
     return x if _is_inexact(x) and is_splat(y, zero) else None
 
 
-@rule("add", "x + 0 = x, for floats x that are never -0")
+@rule("add", "x + 0 = x, for floats x that are never -0", on="constant broadcast")
 def add_plus_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if is_float(x) and is_splat(y, 0.0) and never_minus_zero(x) else None
 
 
-@rule("subtract", "x - 0 = x, for floats")
+@rule("subtract", "x - 0 = x, for floats", on="constant broadcast")
 def subtract_plus_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if _is_inexact(x) and is_splat(y, 0.0) else None
 
 
-@rule("subtract", "-0 - x = -x, for floats; 0 - x is not -x for x = 0")
+@rule("subtract", "-0 - x = -x, for floats; 0 - x is not -x for x = 0", on="constant broadcast")
 def minus_zero_minus(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("negate", y) if is_float(x) and is_splat(x, -0.0) else None
 
 
-@rule("multiply divide", "x * 1 = x / 1 = x, but for complex numbers", dynamic=True)
+@rule(
+    "multiply divide",
+    "x * 1 = x / 1 = x, but for complex numbers",
+    dynamic=True,
+    on="constant broadcast",
+)
 def by_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if not type_of(x).is_complex and is_splat(y, 1) else None
 
 
-@rule("multiply", "x * -1 = -x, for integers and floats")
+@rule("multiply", "x * -1 = -x, for integers and floats", on="constant broadcast")
 def multiply_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("negate", x) if not type_of(x).is_complex and is_splat(y, -1) else None
 
 
-@rule("divide", "x / -1 = -x, for floats")
+@rule("divide", "x / -1 = -x, for floats", on="constant broadcast")
 def divide_float_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("negate", x) if is_float(x) and is_splat(y, -1.0) else None
 
 
-@rule("maximum minimum", "max(x, -inf) = x and min(x, inf) = x, NaN included")
+@rule(
+    "maximum minimum", "max(x, -inf) = x and min(x, inf) = x, NaN included", on="constant broadcast"
+)
 def beyond_infinity(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     ends = limits(type_of(x)) if is_float(x) else None
@@ -97,7 +104,7 @@ def beyond_infinity(inst: Instruction, b: Builder) -> Instruction | None:
 # --- signs --------------------------------------------------------------------------------------
 
 
-@rule("add", "x + -y = x - y, for integers and floats")
+@rule("add", "x + -y = x - y, for integers and floats", on="negate")
 def add_negated(inst: Instruction, b: Builder) -> Instruction | None:
     if not has_negatives(type_of(inst)):
         return None
@@ -107,7 +114,7 @@ def add_negated(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("subtract", "x - -y = x + y, for integers and floats")
+@rule("subtract", "x - -y = x + y, for integers and floats", on="negate")
 def subtract_negated(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if y.opcode != "negate" or not has_negatives(type_of(inst)):
@@ -115,7 +122,7 @@ def subtract_negated(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("add", x, y.operands[0])
 
 
-@rule("subtract", "x - c = x + -c, for a constant c other than 0")
+@rule("subtract", "x - c = x + -c, for a constant c other than 0", on="constant broadcast")
 def subtract_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     value = splat(y)
@@ -126,7 +133,11 @@ def subtract_constant(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("add", x, filled(b, y, compute("negate", value)))
 
 
-@rule("negate", "-(x * c) = x * -c and -(x / c) = x / -c, for floats and a constant c")
+@rule(
+    "negate",
+    "-(x * c) = x * -c and -(x / c) = x / -c, for floats and a constant c",
+    on="multiply divide",
+)
 def negate_scaled(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode not in ("multiply", "divide") or not is_single_use(inner):
@@ -138,7 +149,11 @@ def negate_scaled(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(inner.opcode, x, filled(b, c, compute("negate", value)))
 
 
-@rule("multiply divide", "-x * c = x * -c and -x / c = x / -c, for floats and a constant c")
+@rule(
+    "multiply divide",
+    "-x * c = x * -c and -x / c = x / -c, for floats and a constant c",
+    on="negate",
+)
 def scale_negated(inst: Instruction, b: Builder) -> Instruction | None:
     inner, c = inst.operands
     value = splat(c)
@@ -147,7 +162,11 @@ def scale_negated(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(inst.opcode, inner.operands[0], filled(b, c, compute("negate", value)))
 
 
-@rule("multiply divide", "-x * -y = x * y, for integers and floats; -x / -y = x / y, for floats")
+@rule(
+    "multiply divide",
+    "-x * -y = x * y, for integers and floats; -x / -y = x / y, for floats",
+    on="negate",
+)
 def both_negated(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x.opcode != "negate" or y.opcode != "negate":
@@ -159,7 +178,7 @@ def both_negated(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(inst.opcode, x.operands[0], y.operands[0])
 
 
-@rule("multiply", "|x| * |x| = x * x, for real numbers")
+@rule("multiply", "|x| * |x| = x * x, for real numbers", on="abs")
 def square_of_abs(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x is not y or x.opcode != "abs" or type_of(x.operands[0]).is_complex:
@@ -167,7 +186,7 @@ def square_of_abs(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("multiply", x.operands[0], x.operands[0])
 
 
-@rule("abs", "|-x| = |x| and ||x|| = |x|, for real numbers")
+@rule("abs", "|-x| = |x| and ||x|| = |x|, for real numbers", on="abs negate")
 def abs_of_sign_change(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if type_of(inner).is_complex or not has_negatives(type_of(inst)):
@@ -183,13 +202,13 @@ def abs_of_no_sign(inst: Instruction, b: Builder) -> Instruction | None:
     return x if is_float(x) and has_no_sign(x) else None
 
 
-@rule("sign", "sign(sign(x)) = sign(x), for real numbers")
+@rule("sign", "sign(sign(x)) = sign(x), for real numbers", on="sign")
 def sign_of_sign(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     return inner if inner.opcode == "sign" and not type_of(inst).is_complex else None
 
 
-@rule("multiply", "sign(x) * |x| = x, for real numbers: sign keeps zeros and NaN")
+@rule("multiply", "sign(x) * |x| = x, for real numbers: sign keeps zeros and NaN", on="sign")
 def sign_times_abs(inst: Instruction, b: Builder) -> Instruction | None:
     for x, y in either_way(inst):
         if x.opcode == "sign" and y.opcode == "abs" and x.operands[0] is y.operands[0]:
@@ -197,7 +216,7 @@ def sign_times_abs(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("cosine cosh", "cos(-x) = cos(|x|) = cos(x), and cosh")
+@rule("cosine cosh", "cos(-x) = cos(|x|) = cos(x), and cosh", on="abs negate")
 def even_function(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode not in ("negate", "abs") or not _is_signed_float(inner.operands[0]):
@@ -205,7 +224,7 @@ def even_function(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op(inst.opcode, inner.operands[0], **inst.attrs)
 
 
-@rule("is-finite", "is-finite(-x) = is-finite(|x|) = is-finite(x)")
+@rule("is-finite", "is-finite(-x) = is-finite(|x|) = is-finite(x)", on="abs negate")
 def finite_of_sign_change(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode not in ("negate", "abs") or not _is_signed_float(inner.operands[0]):
@@ -213,7 +232,11 @@ def finite_of_sign_change(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("is-finite", inner.operands[0])
 
 
-@rule("maximum minimum", "max(-x, -y) = -min(x, y) and min(-x, -y) = -max(x, y), for floats")
+@rule(
+    "maximum minimum",
+    "max(-x, -y) = -min(x, y) and min(-x, -y) = -max(x, y), for floats",
+    on="negate",
+)
 def order_of_negated(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x.opcode != "negate" or y.opcode != "negate" or not _is_signed_float(inst):
@@ -236,7 +259,7 @@ def round_integral(inst: Instruction, b: Builder) -> Instruction | None:
 # --- powers -------------------------------------------------------------------------------------
 
 
-@rule("power", "x**0 = 1, also for NaN")
+@rule("power", "x**0 = 1, also for NaN", on="constant broadcast")
 def power_zero(inst: Instruction, b: Builder) -> Instruction | None:
     y = inst.operands[1]
     if type_of(inst).is_complex or not (is_splat(y, 0) or is_splat(y, -0.0)):
@@ -244,25 +267,27 @@ def power_zero(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 1)
 
 
-@rule("power", "x**1 = x")
+@rule("power", "x**1 = x", on="constant broadcast")
 def power_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if not type_of(inst).is_complex and is_splat(y, 1) else None
 
 
-@rule("power", "1**y = 1, for floats, also for NaN")
+@rule("power", "1**y = 1, for floats, also for NaN", on="constant broadcast")
 def power_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, _ = inst.operands
     return x if is_float(inst) and is_splat(x, 1.0) else None
 
 
-@rule("power", "x**2 = x*x, rounded once as the power is", approximate=True)
+@rule(
+    "power", "x**2 = x*x, rounded once as the power is", approximate=True, on="constant broadcast"
+)
 def power_two(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("multiply", x, x) if is_float(inst) and is_splat(y, 2.0) else None
 
 
-@rule("power", "x**3 = x*x*x, but for rounding", approximate=True)
+@rule("power", "x**3 = x*x*x, but for rounding", approximate=True, on="constant broadcast")
 def power_three(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     # Where there are few exponents, x*x may overflow or vanish and x**3 too: no number is left.
@@ -271,7 +296,7 @@ def power_three(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("multiply", b.op("multiply", x, x), x)
 
 
-@rule("power", "x**-1 = 1/x", approximate=True)
+@rule("power", "x**-1 = 1/x", approximate=True, on="constant broadcast")
 def power_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not is_float(inst) or not is_splat(y, -1.0):
@@ -279,7 +304,12 @@ def power_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("divide", filled(b, x, 1), x)
 
 
-@rule("power", "x**0.5 = sqrt(x) and x**-0.5 = rsqrt(x), for x without a sign", approximate=True)
+@rule(
+    "power",
+    "x**0.5 = sqrt(x) and x**-0.5 = rsqrt(x), for x without a sign",
+    approximate=True,
+    on="constant broadcast",
+)
 def power_half(inst: Instruction, b: Builder) -> Instruction | None:
     """Of -0 and -inf the power is 0 and inf, the root -0 and NaN."""
     x, y = inst.operands
@@ -310,21 +340,26 @@ def _reciprocal(inst: Instruction) -> tuple[np.ndarray, bool] | None:
     return inverse, abs(math.frexp(value)[0]) == 0.5
 
 
-@rule("divide", "x / c = x * (1/c), for a power of two c")
+@rule("divide", "x / c = x * (1/c), for a power of two c", on="constant broadcast")
 def divide_float_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     found = _reciprocal(y)
     return b.op("multiply", x, filled(b, y, found[0])) if found and found[1] else None
 
 
-@rule("divide", "x / c = x * (1/c), rounded twice, for a constant c", approximate=True)
+@rule(
+    "divide",
+    "x / c = x * (1/c), rounded twice, for a constant c",
+    approximate=True,
+    on="constant broadcast",
+)
 def divide_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     found = _reciprocal(y)
     return b.op("multiply", x, filled(b, y, found[0])) if found and splat(x) is None else None
 
 
-@rule("divide", "x / sqrt(y) = x * rsqrt(y)", approximate=True)
+@rule("divide", "x / sqrt(y) = x * rsqrt(y)", approximate=True, on="sqrt")
 def divide_by_root(inst: Instruction, b: Builder) -> Instruction | None:
     x, root = inst.operands
     if root.opcode != "sqrt" or not is_single_use(root) or not is_float(inst):
@@ -333,7 +368,7 @@ def divide_by_root(inst: Instruction, b: Builder) -> Instruction | None:
     return inverse if is_splat(x, 1.0) else b.op("multiply", x, inverse)
 
 
-@rule("divide", "x / rsqrt(y) = x * sqrt(y)", approximate=True)
+@rule("divide", "x / rsqrt(y) = x * sqrt(y)", approximate=True, on="rsqrt")
 def divide_by_inverse_root(inst: Instruction, b: Builder) -> Instruction | None:
     x, root = inst.operands
     if root.opcode != "rsqrt" or not is_single_use(root) or not is_float(inst):

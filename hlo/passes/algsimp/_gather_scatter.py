@@ -77,7 +77,7 @@ def scatter_into_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     return inst.operands[0] if count == 1 else b.tuple(*inst.operands[:count])
 
 
-@by_type("add", "scatter(0, i, u) + x = scatter(x, i, u), for a scatter that adds")
+@by_type("add", "scatter(0, i, u) + x = scatter(x, i, u), for a scatter that adds", on="scatter")
 def sum_with_scatter(inst: Instruction, b: Builder) -> Instruction | None:
     for inner, x in either_way(inst):
         if inner.opcode != "scatter" or len(inner.operands) != 3 or not is_single_use(inner):

@@ -29,7 +29,7 @@ def _is_int(inst: Instruction) -> bool:
 # --- add and subtract ---------------------------------------------------------------------------
 
 
-@rule("add", "x + 0 = x, for integers and pred")
+@rule("add", "x + 0 = x, for integers and pred", on="constant broadcast")
 def add_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if is_exact(type_of(x)) and is_splat(y, 0) else None
@@ -41,19 +41,19 @@ def subtract_self(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0) if x is y and _is_int(inst) else None
 
 
-@rule("subtract", "x - 0 = x, for integers")
+@rule("subtract", "x - 0 = x, for integers", on="constant broadcast")
 def subtract_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if _is_int(inst) and is_splat(y, 0) else None
 
 
-@rule("subtract", "0 - x = -x, for integers")
+@rule("subtract", "0 - x = -x, for integers", on="constant broadcast")
 def zero_minus(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("negate", y) if _is_int(inst) and is_splat(x, 0) else None
 
 
-@rule("add subtract", "(x - y) + y = (x + y) - y = x, for integers")
+@rule("add subtract", "(x - y) + y = (x + y) - y = x, for integers", on="add subtract")
 def add_what_was_subtracted(inst: Instruction, b: Builder) -> Instruction | None:
     if not _is_int(inst):
         return None
@@ -68,7 +68,7 @@ def add_what_was_subtracted(inst: Instruction, b: Builder) -> Instruction | None
     return None
 
 
-@rule("subtract", "(x - y) - x = -y and x - (x - y) = y, for integers")
+@rule("subtract", "(x - y) - x = -y and x - (x - y) = y, for integers", on="subtract")
 def subtract_from_itself(inst: Instruction, b: Builder) -> Instruction | None:
     left, right = inst.operands
     if not _is_int(inst):
@@ -80,7 +80,7 @@ def subtract_from_itself(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("subtract", "(x + c) - (y + c) = x - y, for integers")
+@rule("subtract", "(x + c) - (y + c) = x - y, for integers", on="add")
 def subtract_common_term(inst: Instruction, b: Builder) -> Instruction | None:
     left, right = inst.operands
     if not _is_int(inst) or left.opcode != "add" or right.opcode != "add":
@@ -92,7 +92,7 @@ def subtract_common_term(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("subtract", "c - (x + d) = (c - d) - x, for integers and constants c, d")
+@rule("subtract", "c - (x + d) = (c - d) - x, for integers and constants c, d", on="add")
 def constants_of_difference(inst: Instruction, b: Builder) -> Instruction | None:
     c, inner = inst.operands
     if not _is_int(inst) or inner.opcode != "add":
@@ -102,7 +102,7 @@ def constants_of_difference(inst: Instruction, b: Builder) -> Instruction | None
     return None if both is None else b.op("subtract", both, x)
 
 
-@rule("add", "(c - x) + d = (c + d) - x, for integers and constants c, d")
+@rule("add", "(c - x) + d = (c + d) - x, for integers and constants c, d", on="subtract")
 def constant_of_sum_of_difference(inst: Instruction, b: Builder) -> Instruction | None:
     inner, d = inst.operands
     if not _is_int(inst) or inner.opcode != "subtract":
@@ -111,7 +111,7 @@ def constant_of_sum_of_difference(inst: Instruction, b: Builder) -> Instruction 
     return None if both is None else b.op("subtract", both, inner.operands[1])
 
 
-@rule("negate", "-(x - y) = y - x, for integers")
+@rule("negate", "-(x - y) = y - x, for integers", on="subtract")
 def negate_difference(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "subtract" or not _is_int(inst):
@@ -119,7 +119,7 @@ def negate_difference(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("subtract", inner.operands[1], inner.operands[0])
 
 
-@rule("add subtract", "-1 - x = ~x and ~x + 1 = -x, for integers")
+@rule("add subtract", "-1 - x = ~x and ~x + 1 = -x, for integers", on="constant broadcast")
 def complement(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not _is_int(inst):
@@ -129,12 +129,14 @@ def complement(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("negate", x.operands[0]) if x.opcode == "not" and is_splat(y, 1) else None
 
 
-@rule("add subtract", "x*c + y*c = (x + y)*c, and with -, for integers")
+@rule("add subtract", "x*c + y*c = (x + y)*c, and with -, for integers", on="multiply")
 def common_factor(inst: Instruction, b: Builder) -> Instruction | None:
     return factored(inst, b) if _is_int(inst) else None
 
 
-@rule("add subtract", "x*c + x = x*(c + 1), and with -, for integers and a constant c")
+@rule(
+    "add subtract", "x*c + x = x*(c + 1), and with -, for integers and a constant c", on="multiply"
+)
 def multiple_and_itself(inst: Instruction, b: Builder) -> Instruction | None:
     if not _is_int(inst):
         return None
@@ -150,13 +152,13 @@ def multiple_and_itself(inst: Instruction, b: Builder) -> Instruction | None:
 # --- multiply -----------------------------------------------------------------------------------
 
 
-@rule("multiply", "x * 0 = 0, for integers and pred")
+@rule("multiply", "x * 0 = 0, for integers and pred", on="constant broadcast")
 def multiply_zero(inst: Instruction, b: Builder) -> Instruction | None:
     y = inst.operands[1]
     return y if is_exact(type_of(inst)) and is_splat(y, 0) else None
 
 
-@rule("multiply", "x * convert(p) = p ? x : 0, for integers and pred p")
+@rule("multiply", "x * convert(p) = p ? x : 0, for integers and pred p", on="convert")
 def multiply_pred(inst: Instruction, b: Builder) -> Instruction | None:
     if not _is_int(inst):
         return None
@@ -184,7 +186,7 @@ def _power_of_two(inst: Instruction) -> int | None:
     return value.bit_length() - 1
 
 
-@rule("divide", "x / 2**k = x >> k, for integers x that are not negative")
+@rule("divide", "x / 2**k = x >> k, for integers x that are not negative", on="constant broadcast")
 def divide_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     k = _power_of_two(y) if _is_int(inst) else None
@@ -193,7 +195,11 @@ def divide_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("shift-right-logical", x, filled(b, y, k))
 
 
-@rule("remainder", "x % 2**k = x & (2**k - 1), for integers x that are not negative")
+@rule(
+    "remainder",
+    "x % 2**k = x & (2**k - 1), for integers x that are not negative",
+    on="constant broadcast",
+)
 def remainder_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     k = _power_of_two(y) if _is_int(inst) else None
@@ -202,13 +208,17 @@ def remainder_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("and", x, filled(b, y, (1 << k) - 1))
 
 
-@rule("remainder", "x % 1 = x % -1 = 0, for integers")
+@rule("remainder", "x % 1 = x % -1 = 0, for integers", on="constant broadcast")
 def remainder_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     divisor = integer_splat(inst.operands[1]) if _is_int(inst) else None
     return filled(b, inst, 0) if divisor in (1, -1) else None
 
 
-@rule("divide", "x / -1 = -x, for signed integers: the least number wraps to itself both ways")
+@rule(
+    "divide",
+    "x / -1 = -x, for signed integers: the least number wraps to itself both ways",
+    on="constant broadcast",
+)
 def divide_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if not type_of(inst).is_signed or not is_splat(y, -1):
@@ -216,7 +226,9 @@ def divide_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("negate", x)
 
 
-@rule("divide", "(x / c) / d = x / (c * d), for integers, when c * d does not overflow")
+@rule(
+    "divide", "(x / c) / d = x / (c * d), for integers, when c * d does not overflow", on="divide"
+)
 def divide_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
     if not _is_int(inst) or inner.opcode != "divide":
@@ -227,7 +239,7 @@ def divide_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("divide", inner.operands[0], filled(b, y, c * d))
 
 
-@rule("remainder", "(x % c) % c = x % c, for integers and floats")
+@rule("remainder", "(x % c) % c = x % c, for integers and floats", on="remainder")
 def remainder_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner, c = inst.operands
     if inner.opcode != "remainder":
@@ -257,13 +269,13 @@ def divide_less(inst: Instruction, b: Builder) -> Instruction | None:
 # --- shifts -------------------------------------------------------------------------------------
 
 
-@rule(_SHIFTS, "x << 0 = x, and >>")
+@rule(_SHIFTS, "x << 0 = x, and >>", on="constant broadcast")
 def shift_by_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if is_splat(y, 0) else None
 
 
-@rule(_SHIFTS, "0 << x = 0, and >>")
+@rule(_SHIFTS, "0 << x = 0, and >>", on="constant broadcast")
 def shift_of_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, _ = inst.operands
     return x if is_splat(x, 0) else None
@@ -275,13 +287,17 @@ def _amount(inst: Instruction) -> int | None:
     return None if value is None else value & ((1 << type_of(inst).bits) - 1)
 
 
-@rule("shift-left shift-right-logical", "x << k = 0, and logical >>, for k of the width or more")
+@rule(
+    "shift-left shift-right-logical",
+    "x << k = 0, and logical >>, for k of the width or more",
+    on="constant broadcast",
+)
 def shift_out(inst: Instruction, b: Builder) -> Instruction | None:
     amount = _amount(inst)
     return filled(b, inst, 0) if amount is not None and amount >= type_of(inst).bits else None
 
 
-@rule(_SHIFTS, "(x << j) << k = x << (j + k), and >>, for j and k below the width")
+@rule(_SHIFTS, "(x << j) << k = x << (j + k), and >>, for j and k below the width", on="same")
 def shift_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != inst.opcode:
@@ -303,7 +319,7 @@ def shift_twice(inst: Instruction, b: Builder) -> Instruction | None:
 # --- power, bounds ------------------------------------------------------------------------------
 
 
-@rule("power", "x**2 = x*x and x**3 = x*x*x, for integers")
+@rule("power", "x**2 = x*x and x**3 = x*x*x, for integers", on="constant broadcast")
 def small_power(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     exponent = integer_splat(y) if _is_int(inst) else None

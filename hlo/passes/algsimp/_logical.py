@@ -24,37 +24,37 @@ def _is_ones(inst: Instruction) -> bool:
     return is_splat(inst, all_ones(type_of(inst)))
 
 
-@rule("and", "x & 0 = 0")
+@rule("and", "x & 0 = 0", on="constant broadcast")
 def and_zero(inst: Instruction, b: Builder) -> Instruction | None:
     y = inst.operands[1]
     return y if is_splat(y, 0) else None
 
 
-@rule("and", "x & ~0 = x")
+@rule("and", "x & ~0 = x", on="constant broadcast")
 def and_ones(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if _is_ones(y) else None
 
 
-@rule("or", "x | 0 = x")
+@rule("or", "x | 0 = x", on="constant broadcast")
 def or_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if is_splat(y, 0) else None
 
 
-@rule("or", "x | ~0 = ~0")
+@rule("or", "x | ~0 = ~0", on="constant broadcast")
 def or_ones(inst: Instruction, b: Builder) -> Instruction | None:
     y = inst.operands[1]
     return y if _is_ones(y) else None
 
 
-@rule("xor", "x ^ 0 = x")
+@rule("xor", "x ^ 0 = x", on="constant broadcast")
 def xor_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if is_splat(y, 0) else None
 
 
-@rule("xor", "x ^ ~0 = ~x")
+@rule("xor", "x ^ ~0 = ~x", on="constant broadcast")
 def xor_ones(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return b.op("not", x) if _is_ones(y) else None
@@ -66,7 +66,7 @@ def xor_self(inst: Instruction, b: Builder) -> Instruction | None:
     return filled(b, inst, 0) if x is y else None
 
 
-@rule("xor", "(x ^ y) ^ y = x")
+@rule("xor", "(x ^ y) ^ y = x", on="xor")
 def xor_twice(inst: Instruction, b: Builder) -> Instruction | None:
     for whole, y in either_way(inst):
         if whole.opcode == "xor" and y in whole.operands:
@@ -74,7 +74,7 @@ def xor_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("and or xor", "x & ~x = 0, x | ~x = x ^ ~x = ~0")
+@rule("and or xor", "x & ~x = 0, x | ~x = x ^ ~x = ~0", on="not")
 def with_complement(inst: Instruction, b: Builder) -> Instruction | None:
     for x, y in either_way(inst):
         if y.opcode == "not" and y.operands[0] is x:
@@ -82,7 +82,11 @@ def with_complement(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule(" ".join(_DUAL), "x & (x | y) = x | (x & y) = x, and so for max and min of integers and pred")
+@rule(
+    " ".join(_DUAL),
+    "x & (x | y) = x | (x & y) = x, and so for max and min of integers and pred",
+    on="and or maximum minimum",
+)
 def absorbed(inst: Instruction, b: Builder) -> Instruction | None:
     if not is_exact(type_of(inst)):
         return None

@@ -34,7 +34,7 @@ def pad_of_empty(inst: Instruction, b: Builder) -> Instruction | None:
     return b.broadcast(v, inst.array_shape) if is_empty(x) and dims_of(inst) else None
 
 
-@rule("pad", "pad(broadcast(v), v) = broadcast(v)")
+@rule("pad", "pad(broadcast(v), v) = broadcast(v)", on="constant broadcast")
 def pad_of_same_value(inst: Instruction, b: Builder) -> Instruction | None:
     x, v = inst.operands
     left, right = splat(x), splat(v)
@@ -55,7 +55,7 @@ def pad_as_slice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("slice", x, slice=tuple(slices))
 
 
-@rule("pad", "pad(pad(x, v), v) = pad(x, v), for padding that is not negative")
+@rule("pad", "pad(pad(x, v), v) = pad(x, v), for padding that is not negative", on="pad")
 def pad_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner, v = inst.operands
     if inner.opcode != "pad":
@@ -82,7 +82,9 @@ def pad_between_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     return None if plain == pads else b.op("pad", x, v, padding=plain)
 
 
-@rule("pad", "pad(reshape(x), v) = reshape(pad(x, v)), in dimensions that reshape keeps")
+@rule(
+    "pad", "pad(reshape(x), v) = reshape(pad(x, v)), in dimensions that reshape keeps", on="reshape"
+)
 def pad_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     """Only where reshape adds sizes of one that get no padding."""
     inner, v = inst.operands

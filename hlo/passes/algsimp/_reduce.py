@@ -64,7 +64,7 @@ def reduce_without_ones(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("reduce", *arrays, *inst.operands[count:], dimensions=dims, to_apply=inst.to_apply)
 
 
-@by_order("reduce", "reduce(transpose(x)) = transpose(reduce(x))")
+@by_order("reduce", "reduce(transpose(x)) = transpose(reduce(x))", on="transpose")
 def reduce_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
@@ -79,7 +79,11 @@ def reduce_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("transpose", small, dimensions=tuple(sorted(kept).index(d) for d in kept))
 
 
-@by_order("reduce", "reduce(reshape(x)) = reshape(reduce(x)), for whole groups of dimensions")
+@by_order(
+    "reduce",
+    "reduce(reshape(x)) = reshape(reduce(x)), for whole groups of dimensions",
+    on="reshape",
+)
 def reduce_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reshape":
@@ -99,7 +103,7 @@ def reduce_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     return b.reshape(reduce(b, inst, x, dims), dims_of(inst)) if dims else None
 
 
-@by_order("reduce", "reduce(reduce(x, e), c) = reduce(x, c), for a neutral e")
+@by_order("reduce", "reduce(reduce(x, e), c) = reduce(x, c), for a neutral e", on="reduce")
 def reduce_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner, op = inst.operands[0], combiner(inst)
     if inner.opcode != "reduce" or op is None or combiner(inner) != op or not is_single_use(inner):
@@ -111,7 +115,9 @@ def reduce_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return reduce(b, inst, x, [*first, *(left[d] for d in _reduced(inst))])
 
 
-@by_order("reduce", "reduce(pad(x, e)) = reduce(x), for a neutral e between what is reduced")
+@by_order(
+    "reduce", "reduce(pad(x, e)) = reduce(x), for a neutral e between what is reduced", on="pad"
+)
 def reduce_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     inner, op = inst.operands[0], combiner(inst)
     if inner.opcode != "pad" or op is None or not is_neutral(op, inner.operands[1]):
@@ -150,13 +156,15 @@ def _rest(inst: Instruction, b: Builder, x: Instruction, dims: list[int]) -> Ins
     return b.op("broadcast", small, shape=shape, dimensions=to)
 
 
-@rule("reduce", "reduce(broadcast(x)) = reduce(x), for and, or, maximum and minimum")
+@rule(
+    "reduce", "reduce(broadcast(x)) = reduce(x), for and, or, maximum and minimum", on="broadcast"
+)
 def reduce_same_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     found = _new_and_old(inst) if is_idempotent(combiner(inst)) else None
     return _rest(inst, b, inst.operands[0].operands[0], found[1]) if found else None
 
 
-@by_order("reduce", "the sum of broadcast(x) over n new elements is the sum of n*x")
+@by_order("reduce", "the sum of broadcast(x) over n new elements is the sum of n*x", on="broadcast")
 def sum_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     found, et = _new_and_old(inst), type_of(inst)
     if combiner(inst) != "add" or found is None or et.is_pred or et.is_complex:
@@ -172,7 +180,9 @@ def sum_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     return _rest(inst, b, b.op("multiply", x, filled(b, x, count)), found[1])
 
 
-@rule("reduce", "the sum of x*c is c times the sum of x, for integers and a constant c")
+@rule(
+    "reduce", "the sum of x*c is c times the sum of x, for integers and a constant c", on="multiply"
+)
 def sum_of_multiple(inst: Instruction, b: Builder) -> Instruction | None:
     inner, init = inst.operands[0], inst.operands[-1]
     if combiner(inst) != "add" or not type_of(inst).is_integer or inner.opcode != "multiply":
@@ -184,7 +194,7 @@ def sum_of_multiple(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("multiply", total, filled(b, inst, factor))
 
 
-@rule("reduce", "the sum of -x is minus the sum of x, for integers")
+@rule("reduce", "the sum of -x is minus the sum of x, for integers", on="negate")
 def sum_of_negated(inst: Instruction, b: Builder) -> Instruction | None:
     inner, init = inst.operands[0], inst.operands[-1]
     if combiner(inst) != "add" or not type_of(inst).is_integer or inner.opcode != "negate":

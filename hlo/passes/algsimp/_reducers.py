@@ -62,10 +62,10 @@ def combined(b: Builder, op: str, init: Instruction, x: Instruction) -> Instruct
     return x if is_identity(op, init) else b.op(op, b.broadcast(init, x.array_shape), x)
 
 
-def by_order(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:
+def by_order(opcodes: str, equation: str, on: str = "") -> Callable[[Rewriter], Rewriter]:
     """Register a rewrite of reductions twice: where order does not matter, and for float sums.
 
-    The second is approximate and called `NAME_of_floats`.
+    The second is approximate and called `NAME_of_floats`. on: as for `RuleSet.rule`.
     """
 
     def add(rewrite: Rewriter) -> Rewriter:
@@ -81,16 +81,16 @@ def by_order(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:
                 return None
             return rewrite(inst, b) if combiner(inst) in ("add", "multiply") else None
 
-        _register_both(opcodes, equation, rewrite, exact, rounded)
+        _register_both(opcodes, equation, on, rewrite, exact, rounded)
         return rewrite
 
     return add
 
 
-def by_type(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:
+def by_type(opcodes: str, equation: str, on: str = "") -> Callable[[Rewriter], Rewriter]:
     """Register a rewrite of sums of products twice: for exact types, and for floats.
 
-    The second is approximate and called `NAME_of_floats`.
+    The second is approximate and called `NAME_of_floats`. on: as for `RuleSet.rule`.
     """
 
     def add(rewrite: Rewriter) -> Rewriter:
@@ -102,7 +102,7 @@ def by_type(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:
         def rounded(inst: Instruction, b: Builder) -> Instruction | None:
             return None if _in_exact_types(inst) else rewrite(inst, b)
 
-        _register_both(opcodes, equation, rewrite, exact, rounded)
+        _register_both(opcodes, equation, on, rewrite, exact, rounded)
         return rewrite
 
     return add
@@ -113,11 +113,11 @@ def _in_exact_types(inst: Instruction) -> bool:
 
 
 def _register_both(
-    opcodes: str, equation: str, rewrite: Rewriter, exact: Rewriter, rounded: Rewriter
+    opcodes: str, equation: str, on: str, rewrite: Rewriter, exact: Rewriter, rounded: Rewriter
 ) -> None:
-    rule(opcodes, f"{equation}, in any order")(exact)
+    rule(opcodes, f"{equation}, in any order", on=on)(exact)
     rounded.__name__ = f"{rewrite.__name__}_of_floats"
-    rule(opcodes, f"{equation}, but for rounding", approximate=True)(rounded)
+    rule(opcodes, f"{equation}, but for rounding", approximate=True, on=on)(rounded)
 
 
 def reduce(b: Builder, inst: Instruction, x: Instruction, dims: list[int]) -> Instruction:

@@ -24,13 +24,13 @@ def reshape_to_itself(inst: Instruction, b: Builder) -> Instruction | None:
     return x if dims_of(x) == dims_of(inst) else None
 
 
-@rule("reshape", "reshape(reshape(x)) = reshape(x)")
+@rule("reshape", "reshape(reshape(x)) = reshape(x)", on="reshape")
 def reshape_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     return b.reshape(inner.operands[0], dims_of(inst)) if inner.opcode == "reshape" else None
 
 
-@rule("reshape", "reshape(constant) = constant")
+@rule("reshape", "reshape(constant) = constant", on="constant")
 def reshape_of_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "constant" or x.literal.elided:
@@ -41,7 +41,7 @@ def reshape_of_constant(inst: Instruction, b: Builder) -> Instruction | None:
     return b.literal(Literal.of(x.literal.array.reshape(dims_of(inst))))
 
 
-@rule("reshape", "reshape(broadcast(x)) = broadcast(x), for a scalar x")
+@rule("reshape", "reshape(broadcast(x)) = broadcast(x), for a scalar x", on="broadcast")
 def reshape_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast" or dims_of(inner.operands[0]) or not dims_of(inst):
@@ -49,7 +49,11 @@ def reshape_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | 
     return b.broadcast(inner.operands[0], array(type_of(inst), dims_of(inst)))
 
 
-@rule("reshape", "reshape(broadcast(x)) = broadcast(reshape(x)), where what x has is kept whole")
+@rule(
+    "reshape",
+    "reshape(broadcast(x)) = broadcast(reshape(x)), where what x has is kept whole",
+    on="broadcast",
+)
 def reshape_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     """Dimensions are regrouped; each group of the result is all of x's or all new."""
     inner = inst.operands[0]
@@ -104,7 +108,7 @@ def matched_groups(
     return groups
 
 
-@rule("reshape", "reshape(iota) = iota, where only sizes of one come and go")
+@rule("reshape", "reshape(iota) = iota, where only sizes of one come and go", on="iota")
 def reshape_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
@@ -127,7 +131,7 @@ def transpose_in_order(inst: Instruction, b: Builder) -> Instruction | None:
     return inst.operands[0] if dims == tuple(range(len(dims))) else None
 
 
-@rule("transpose", "transpose(transpose(x)) = transpose(x)")
+@rule("transpose", "transpose(transpose(x)) = transpose(x)", on="transpose")
 def transpose_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
@@ -145,7 +149,7 @@ def transpose_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
     return b.reshape(x, dims_of(inst))
 
 
-@rule("transpose", "transpose(broadcast(x)) = broadcast(x), with other dimensions")
+@rule("transpose", "transpose(broadcast(x)) = broadcast(x), with other dimensions", on="broadcast")
 def transpose_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner, dims = inst.operands[0], inst.dimensions
     if inner.opcode != "broadcast":
@@ -155,7 +159,7 @@ def transpose_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("broadcast", inner.operands[0], shape=shape, dimensions=places)
 
 
-@rule("transpose", "transpose(iota) = iota, along another dimension")
+@rule("transpose", "transpose(iota) = iota, along another dimension", on="iota")
 def transpose_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
@@ -176,7 +180,7 @@ def reverse_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("reverse", x, dimensions=rest) if rest else x
 
 
-@rule("reverse", "reverse(reverse(x)) = x, in dimensions that both turn")
+@rule("reverse", "reverse(reverse(x)) = x, in dimensions that both turn", on="reverse")
 def reverse_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reverse":
@@ -186,7 +190,9 @@ def reverse_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("reverse", x, dimensions=tuple(sorted(dims))) if dims else x
 
 
-@rule("reverse", "reverse(broadcast(x)) = broadcast(x), in dimensions that x has not")
+@rule(
+    "reverse", "reverse(broadcast(x)) = broadcast(x), in dimensions that x has not", on="broadcast"
+)
 def reverse_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":

@@ -19,15 +19,16 @@ def rule(
     approximate: bool = False,
     option: str = "",
     dynamic: bool = False,
+    on: str = "",
 ) -> Callable[[Rewriter], Rewriter]:
     """Register a rule of the simplifier, as `RuleSet.rule` does.
 
     option: the option of the pass without which the rule does not run. dynamic: the rule is valid
-    for arrays with dynamic dimensions too; others never see them.
+    for arrays with dynamic dimensions too; others never see them. on: as for `RuleSet.rule`.
     """
 
     def add(rewrite: Rewriter) -> Rewriter:
-        RULES.rule(opcodes, equation, approximate=approximate, static=not dynamic)(rewrite)
+        RULES.rule(opcodes, equation, approximate=approximate, static=not dynamic, on=on)(rewrite)
         if option:
             NEEDED_OPTION[f"{RULES.name}.{rewrite.__name__}"] = option
         return rewrite

@@ -57,7 +57,7 @@ def slice_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("slice", inst.operands[0], slice=slices)
 
 
-@rule("slice", "slice(slice(x)) = slice(x)")
+@rule("slice", "slice(slice(x)) = slice(x)", on="slice")
 def slice_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "slice" or is_empty(inst):
@@ -69,7 +69,7 @@ def slice_twice(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("slice", inner.operands[0], slice=tuple(slices))
 
 
-@rule("slice", "slice(broadcast(x)) = broadcast(slice(x))")
+@rule("slice", "slice(broadcast(x)) = broadcast(slice(x))", on="broadcast")
 def slice_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":
@@ -80,7 +80,7 @@ def slice_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("broadcast", part, shape=shape, dimensions=dims)
 
 
-@rule("slice", "slice(iota) = iota, from the first number on without gaps")
+@rule("slice", "slice(iota) = iota, from the first number on without gaps", on="iota")
 def slice_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
@@ -92,7 +92,11 @@ def slice_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("iota", shape=array(type_of(inst), dims_of(inst)), iota_dimension=along)
 
 
-@rule("slice", "slice(concatenate(x, y)) = slice(x), where it takes nothing of the others")
+@rule(
+    "slice",
+    "slice(concatenate(x, y)) = slice(x), where it takes nothing of the others",
+    on="concatenate",
+)
 def slice_of_concatenate(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "concatenate" or is_empty(inst):
@@ -112,7 +116,8 @@ def slice_of_concatenate(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("slice", "slice(concatenate(x, y)) = concatenate(slice(x), slice(y)), if slices are apart")
+@rule("slice", "slice(concatenate(x, y)) = concatenate(slice(x), slice(y)), if slices are apart",
+      on="concatenate")  # fmt: skip
 def slice_of_several(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "concatenate" or is_empty(inst) or inner.is_root:
@@ -137,7 +142,7 @@ def slice_of_several(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("concatenate", *parts, **inner.attrs)
 
 
-@rule("slice", "slice(pad(x, v)) = slice(x), where it takes no padding")
+@rule("slice", "slice(pad(x, v)) = slice(x), where it takes no padding", on="pad")
 def slice_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "pad" or is_empty(inst):
@@ -151,7 +156,7 @@ def slice_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     return _slice(b, x, slices)
 
 
-@rule("slice", "slice(pad(x, v)) = broadcast(v), where it takes nothing of x")
+@rule("slice", "slice(pad(x, v)) = broadcast(v), where it takes nothing of x", on="pad")
 def slice_of_padding(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "pad" or is_empty(inst):
@@ -165,7 +170,7 @@ def slice_of_padding(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("slice", "slice(reverse(x)) = reverse(slice(x))")
+@rule("slice", "slice(reverse(x)) = reverse(slice(x))", on="reverse")
 def slice_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reverse" or is_empty(inst) or not is_single_use(inner):
@@ -177,7 +182,7 @@ def slice_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("reverse", _slice(b, x, slices), dimensions=inner.dimensions)
 
 
-@rule("slice", "slice(transpose(x)) = transpose(slice(x))")
+@rule("slice", "slice(transpose(x)) = transpose(slice(x))", on="transpose")
 def slice_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose" or not is_single_use(inner):
@@ -187,7 +192,9 @@ def slice_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("transpose", _slice(b, inner.operands[0], slices), dimensions=dims)
 
 
-@rule("slice", "slice(reshape(x)) = reshape(slice(x)), in dimensions that reshape keeps")
+@rule(
+    "slice", "slice(reshape(x)) = reshape(slice(x)), in dimensions that reshape keeps", on="reshape"
+)
 def slice_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reshape" or not is_single_use(inner):
@@ -208,7 +215,11 @@ def slice_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     return b.reshape(_slice(b, x, slices), dims_of(inst))
 
 
-@rule("slice", "slice(dynamic-update-slice(x, u, i)) = slice(x) or slice(u), for constant i")
+@rule(
+    "slice",
+    "slice(dynamic-update-slice(x, u, i)) = slice(x) or slice(u), for constant i",
+    on="dynamic-update-slice",
+)
 def slice_of_update(inst: Instruction, b: Builder) -> Instruction | None:
     """It takes nothing of u, or nothing else."""
     inner = inst.operands[0]
@@ -252,7 +263,7 @@ def concatenate_empty(inst: Instruction, b: Builder) -> Instruction | None:
 _MAX_JOINED = 64
 
 
-@rule("concatenate", "concatenate(concatenate(x, y), z) = concatenate(x, y, z)")
+@rule("concatenate", "concatenate(concatenate(x, y), z) = concatenate(x, y, z)", on="concatenate")
 def concatenate_flat(inst: Instruction, b: Builder) -> Instruction | None:
     operands: list[Instruction] = []
     for x in inst.operands:
@@ -263,7 +274,7 @@ def concatenate_flat(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("concatenate", *operands, **inst.attrs)
 
 
-@rule("concatenate", "concatenate(slice(x, i:j), slice(x, j:k)) = slice(x, i:k)")
+@rule("concatenate", "concatenate(slice(x, i:j), slice(x, j:k)) = slice(x, i:k)", on="slice")
 def concatenate_of_slices(inst: Instruction, b: Builder) -> Instruction | None:
     along = inst.dimensions[0]
     operands: list[Instruction] = []
@@ -297,7 +308,11 @@ def _joined(left: Instruction, right: Instruction, along: int, b: Builder) -> In
     return b.op("slice", left.operands[0], slice=tuple(slices))
 
 
-@rule("concatenate", "concatenate(broadcast(x), broadcast(x)) = broadcast(x), for a scalar x")
+@rule(
+    "concatenate",
+    "concatenate(broadcast(x), broadcast(x)) = broadcast(x), for a scalar x",
+    on="broadcast",
+)
 def concatenate_of_broadcasts(inst: Instruction, b: Builder) -> Instruction | None:
     first = inst.operands[0]
     if first.opcode != "broadcast" or dims_of(first.operands[0]):
@@ -323,7 +338,7 @@ def concatenate_of_same(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("broadcast", small, shape=shape, dimensions=tuple(rest))
 
 
-@rule("concatenate", "concatenate(x, broadcast(v)) = pad(x, v), for a scalar v")
+@rule("concatenate", "concatenate(x, broadcast(v)) = pad(x, v), for a scalar v", on="broadcast")
 def concatenate_as_pad(inst: Instruction, b: Builder) -> Instruction | None:
     if len(inst.operands) not in (2, 3):
         return None
@@ -345,7 +360,11 @@ def concatenate_as_pad(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("pad", inst.operands[at], values[0], padding=tuple(padding))
 
 
-@rule("concatenate", "concatenate(op(x), op(y)) = op(concatenate(x, y)), for reshape of ones")
+@rule(
+    "concatenate",
+    "concatenate(op(x), op(y)) = op(concatenate(x, y)), for reshape of ones",
+    on="reshape",
+)
 def concatenate_of_reshapes(inst: Instruction, b: Builder) -> Instruction | None:
     """Where every operand loses or gains the same sizes of one elsewhere."""
     if len(inst.operands) < 2 or any(

@@ -27,7 +27,8 @@ def reshape_mover(module: Module, rewrites: Rewrites) -> None:
     _RULES.apply(module, rewrites)
 
 
-@_RULES.rule(_ELEMENTWISE, "op(move(x), move(y), c) = move(op(x, y, c)), for equal moves, splats c")
+@_RULES.rule(_ELEMENTWISE, "op(move(x), move(y), c) = move(op(x, y, c)), for equal moves, splats c",
+             on="reshape transpose")  # fmt: skip
 def moved_operands(inst: Instruction, b: Builder) -> Instruction | None:
     shape = inst.array_shape
     moves = [o for o in inst.operands if o.opcode in ("reshape", "transpose")]

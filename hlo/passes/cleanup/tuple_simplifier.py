@@ -20,7 +20,7 @@ def tuple_simplifier(module: Module, rewrites: Rewrites) -> None:
     _RULES.apply(module, rewrites)
 
 
-@_RULES.rule("get-tuple-element", "tuple(x0, x1, ...)[i] = xi")
+@_RULES.rule("get-tuple-element", "tuple(x0, x1, ...)[i] = xi", on="tuple")
 def element_of_tuple(inst: Instruction, b: Builder) -> Instruction | None:
     whole = inst.operands[0]
     if whole.opcode != "tuple" or not _same_sharding(inst, whole.operands[inst.tuple_index]):
@@ -28,7 +28,8 @@ def element_of_tuple(inst: Instruction, b: Builder) -> Instruction | None:
     return whole.operands[inst.tuple_index]
 
 
-@_RULES.rule("tuple", "tuple(t[0], t[1], ...) = t, when these are all of t's elements in order")
+@_RULES.rule("tuple", "tuple(t[0], t[1], ...) = t, when these are all of t's elements in order",
+             on="get-tuple-element")  # fmt: skip
 def tuple_of_elements(inst: Instruction, b: Builder) -> Instruction | None:
     if not inst.operands or inst.operands[0].opcode != "get-tuple-element":
         return None

@@ -54,11 +54,15 @@ def hlo_memory_scheduler(
                 # Side effects and random numbers keep their order.
                 comp, peaks, lambda i: i.opcode != "parameter" and not effects.is_function(i)
             )  # fmt: skip
-            orders = [_parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
-            best = min(orders, key=graph.peak)
-            # Equal schedules keep the current order.
-            if graph.peak(best) >= graph.peak(graph.given):
+            present = graph.peak(graph.given)
+            if present <= graph.least_peak():
                 break
+            orders = [_parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
+            measured = [graph.peak(order) for order in orders]
+            # Equal schedules keep the current order.
+            if min(measured) >= present:
+                break
+            best = orders[measured.index(min(measured))]
             if not rewrites.allow("hlo_memory_scheduler.reorder", comp.root):
                 return
             comp.reorder(best)
