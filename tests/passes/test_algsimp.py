@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import hlo
+from hlo.ir.builder import Builder
 from hlo.passes import find_pass, parse_pipeline, run_pipeline
 from hlo.passes.algsimp._rules import NEEDED_OPTION, RULES
 from tests.harness.paths import TESTS
@@ -88,3 +89,17 @@ def test_every_rule_has_cases() -> None:
 
 def test_options_are_those_of_the_pass() -> None:
     assert {*NEEDED_OPTION.values()} <= find_pass("algsimp").options.keys()
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.stem)
+def test_rules_find_nothing_without_the_operands_that_they_ask_for(path: Path) -> None:
+    """A rule that is not asked, by the opcodes of an instruction's operands, would not fire."""
+    find_pass("algsimp")
+    for case in _cases(path):
+        for comp in hlo.parse(case.text).computations:
+            for inst in comp.in_order():
+                near = [o.opcode for o in inst.operands]
+                dynamic = inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands)
+                for rule in RULES.of(inst.opcode):
+                    if near and not dynamic and not rule.may_apply(inst.opcode, near):
+                        assert rule.rewrite(inst, Builder(comp, inst)) is None, rule.name

@@ -18,6 +18,7 @@ from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes import (
     Fix,
+    Pass,
     PassRun,
     Rewrites,
     RuleSet,
@@ -549,3 +550,38 @@ def test_functions_that_cannot_be_passes(function: Any, words: str) -> None:
         module_pass(function)
     with pytest.raises(TypeError, match="module_pass: function is"):
         module_pass("dce")  # type: ignore[arg-type]
+
+
+def test_a_pass_sees_what_a_users_pass_has_changed_without_asking() -> None:
+    """What row fusion has found out about the module is not what multi-output fusion is to see."""
+    text = """HloModule m ENTRY e {
+      x = f32[4096] parameter(0)
+      a = f32[4096] sine(x)
+      b = f32[4096] cosine(x)
+      ROOT t = (f32[4096], f32[4096]) tuple(a, b) }"""
+
+    def unrelated(module: Module, rewrites: Rewrites) -> None:
+        entry = module.entry
+        y = entry.add(Instruction("y", "parameter", entry["x"].shape, (), {"number": 1}))
+        entry["b"].replace_operand(0, y)
+
+    change = Step(Pass("unrelated", "", {}, unrelated))
+    first, last = parse_pipeline("row-fusion"), parse_pipeline("multi-output-fusion")
+    assert run_pipeline(hlo.parse(text), [*first, *last])[-1].changed
+    assert not run_pipeline(hlo.parse(text), [*first, change, *last])[-1].changed
+
+
+def test_analyses_last_until_a_pass_changes_something() -> None:
+    module = hlo.parse(TEXT)
+    seen: list[object] = []
+
+    def look(module: Module, rewrites: Rewrites) -> None:
+        seen.append(rewrites.analyses)
+
+    look.__module__ = "hlo.passes.look"
+    step = Step(Pass("look", "", {}, look))
+    runs = run_pipeline(
+        module, [step, *parse_pipeline("map-inline"), step, *parse_pipeline("dce"), step]
+    )
+    assert [run.changed for run in runs if run.name != "look"] == [False, True]
+    assert seen[0] is seen[1] and seen[1] is not seen[2]

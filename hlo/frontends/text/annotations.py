@@ -120,6 +120,12 @@ def _read_metadata(s: Scanner) -> OpMetadata:
     return _metadata(m[0])
 
 
+def plain_metadata(text: str, start: int) -> OpMetadata | None:
+    """Return the metadata that a text ends with, None if it is not written as XLA does."""
+    m = _METADATA.fullmatch(text, start)
+    return None if m is None else _metadata(m[0])
+
+
 METADATA = Codec("{op_name=.. source_file=..}", _read_metadata, str)
 
 # --- others -------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from hlo.errors import InferError, TextError, did_you_mean
 from hlo.frontends.text import terminals
-from hlo.frontends.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
+from hlo.frontends.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS, plain_metadata
 from hlo.frontends.text.report import Report
 from hlo.frontends.text.syntax import Deep, InlineRecord, InstructionRecord, Token
 from hlo.ir import Computation
@@ -24,6 +24,7 @@ _LISTED_NAME = re.compile(rf"{terminals.GAP}({terminals.NAME}){terminals.GAP}([,
 _EMPTY_LIST = re.compile(rf"\{{{terminals.GAP}\}}", re.S)
 
 
+_METADATA = ", metadata={"
 # Names of attributes in other versions of XLA.
 _RENAMED = {
     "async_thread_name": "async_execution_thread",
@@ -37,8 +38,7 @@ _RENAMED = {
 _OBSOLETE = frozenset({"async_group_id", "barrier"})
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A decomposed attribute token: its name and its value, each with its offset."""
 
     key: str
@@ -90,18 +90,20 @@ class Schema:
         return Schema(spec.name, attrs, tuple(k for k, a in attrs.items() if a.required))
 
 
-@dataclass
 class Attributes:
     """The decoded attributes of one instruction. `starts` has the offset of each name.
 
     is_whole: False if one refers to a computation with errors, which are reported there.
     """
 
-    own: dict[str, Any] = field(default_factory=dict)
-    annotations: dict[str, Any] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
-    predecessors: Piece | None = None
-    is_whole: bool = True
+    __slots__ = ("annotations", "is_whole", "own", "predecessors", "starts")
+
+    def __init__(self) -> None:
+        self.own: dict[str, Any] = {}
+        self.annotations: dict[str, Any] = {}
+        self.starts: dict[str, int] = {}
+        self.predecessors: Piece | None = None
+        self.is_whole = True
 
 
 class AttributeReader:
@@ -167,6 +169,11 @@ class AttributeReader:
 
     def _decode(self, token: Token, schema: Schema, found: Attributes) -> tuple[str, Any, int]:
         """Return name, value and offset of the name; the value is None after an error."""
+        if token.value.startswith(_METADATA):  # half of a dump, and nearly every one is different
+            metadata = plain_metadata(token.value, len(_METADATA) - 1)
+            if metadata is not None:
+                entry = self._known[schema.opcode, token.value] = "metadata", metadata, 2
+                return entry
         piece = split(token, self._report.source.text)
         key, offset = piece.key, piece.key_start - token.start_pos
         attr = schema.attrs.get(key)

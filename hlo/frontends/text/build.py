@@ -19,7 +19,7 @@ from hlo.frontends.text.attributes import AttributeReader, read_names, split
 from hlo.frontends.text.header import MODULE_ATTRS, read_table
 from hlo.frontends.text.instructions import InstructionBuilder
 from hlo.frontends.text.report import Report, TooManyErrors
-from hlo.frontends.text.scope import DEFINITION, Scope, SingleScope
+from hlo.frontends.text.scope import Scope, SingleScope, defined_name
 from hlo.frontends.text.syntax import (
     ComputationRecord,
     Deep,
@@ -187,10 +187,9 @@ class Builder:
         if record.definition is None:
             name = scope.free_name("_")
         else:
-            m = DEFINITION.match(record.definition.value)
-            assert m is not None
-            start = record.definition.start_pos + m.start("name")
-            name = scope.check_name(m["name"], start)
+            word, _, offset = defined_name(record.definition.value)
+            start = record.definition.start_pos + offset
+            name = scope.check_name(word, start)
         inst = self._instructions.build(scope, record, name, start)
         if inst is not None:
             draft.comp.add(inst, root=True)
@@ -342,13 +341,12 @@ class Builder:
         for record in draft.body:
             definition = record.definition
             assert definition is not None, "only the single instruction may have no name"
-            m = DEFINITION.match(definition.value)
-            assert m is not None
-            start = definition.start_pos + m.start("name")
-            name = scope.check_name(m["name"], start)
+            word, is_root, offset = defined_name(definition.value)
+            start = definition.start_pos + offset
+            name = scope.check_name(word, start)
             inst = self._instructions.build(scope, record, name, start)
             scope.add(name, inst)
-            if m["root"]:
+            if is_root:
                 if root_start >= 0:
                     first = Span(self._source, root_start, root_start + len("ROOT"))
                     report.error(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
+from hlo.errors import InferError, InstructionSpan, TextError, did_you_mean
 from hlo.frontends.text import terminals
 from hlo.frontends.text.attributes import AttributeReader, Attributes, Piece, Schema, read_names
 from hlo.frontends.text.report import Report
@@ -56,12 +56,14 @@ def _complete(
     spec: OpSpec, shape: Shape, operands: Sequence[Instruction], attributes: Attributes
 ) -> None:
     """Add defaults for missing attributes, as XLA's parser does."""
-    for key, implied in spec.implied_attrs.items():
-        if key not in attributes.own and operands:
-            attributes.own[key] = implied([o.shape for o in operands])
-    for key, settled in spec.settled_attrs.items():
-        if key in attributes.own:
-            attributes.own[key] = settled(attributes.own[key], [o.shape for o in operands])
+    if spec.implied_attrs:
+        for key, implied in spec.implied_attrs.items():
+            if key not in attributes.own and operands:
+                attributes.own[key] = implied([o.shape for o in operands])
+    if spec.settled_attrs:
+        for key, settled in spec.settled_attrs.items():
+            if key in attributes.own:
+                attributes.own[key] = settled(attributes.own[key], [o.shape for o in operands])
     sharding = attributes.annotations.get("sharding")
     if sharding is not None:
         attributes.annotations["sharding"] = for_leaves(sharding, shape)
@@ -80,6 +82,8 @@ class InstructionBuilder:
         new_computation: Callable[[Computation, Computation], None],
     ) -> None:
         self._report = report
+        self._errors = report.diagnostics
+        self._source = report.source
         self._attributes = attributes
         self._new_computation = new_computation
         self._schemas: dict[str, Schema] = {}
@@ -94,7 +98,7 @@ class InstructionBuilder:
         self, scope: Scope, record: InstructionRecord, name: str, start: int, depth: int = 0
     ) -> Instruction | None:
         """Build an instruction, or return None after reporting errors."""
-        errors = len(self._report)
+        errors = len(self._errors)
         opcode = record.opcode.value
         spec = OPS.get(opcode)
         if spec is None:
@@ -118,7 +122,7 @@ class InstructionBuilder:
             operands = self._payload(record, spec, shape, attributes)
         else:
             operands = self._operands(scope, record, depth)
-        if len(self._report) > errors or operands.found is None or not attributes.is_whole:
+        if len(self._errors) > errors or operands.found is None or not attributes.is_whole:
             return None
         end = _end(record.attributes[-1]) if record.attributes else operands.end
         span = InstructionSpan(self._source, start, end, operands.starts, attributes.starts)
@@ -161,10 +165,6 @@ class InstructionBuilder:
                 inst.add_control_predecessor(before)
             elif name not in scope.names:
                 scope.missing(name, None, piece.start + offset, piece.start + offset)
-
-    @property
-    def _source(self) -> Source:
-        return self._report.source
 
     # --- shapes ---------------------------------------------------------------------------------
 

@@ -56,18 +56,18 @@ def read_lines(text: str, state: ParserState[Any]) -> int | None:
             while pos < stop:
                 found = attribute.match(text, pos)
                 assert found is not None
-                attributes.append(Token("ATTRIBUTE", found[0], pos, end_pos=found.end()))
+                attributes.append(Token("ATTRIBUTE", found[0], pos, found.end()))
                 pos = found.end()
         arguments = (
-            Token("PAYLOAD", payload, begin, end_pos=end)
+            Token("PAYLOAD", payload, begin, end)
             if operands is None
-            else Token("OPERANDS", operands, begin, end_pos=end)
+            else Token("OPERANDS", operands, begin, end)
         )
         body.append(
             InstructionRecord(
-                Token("DEFINITION", definition, at, end_pos=shape_at),
-                Token("SHAPE", shape, shape_at, end_pos=opcode_at),
-                Token("OPCODE", opcode, opcode_at, end_pos=begin),
+                Token("DEFINITION", definition, at, shape_at),
+                Token("SHAPE", shape, shape_at, opcode_at),
+                Token("OPCODE", opcode, opcode_at, begin),
                 arguments,
                 attributes,
             )

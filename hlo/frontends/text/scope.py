@@ -14,10 +14,24 @@ from hlo.ir import Computation, Instruction
 from hlo.values.shape_text import parse_shape
 from hlo.values.types import TYPE_NAMES, Shape, compatible
 
-DEFINITION = re.compile(
+_DEFINITION = re.compile(
     rf"(?>(?P<root>{terminals.ROOT}{terminals.GAP})?)(?P<name>{terminals.NAME})", re.S
 )  # fmt: skip
 _GAP = re.compile(terminals.GAP, re.S)
+
+
+def defined_name(definition: str) -> tuple[str, bool, int]:
+    """Return the name in the text of a definition, whether it is of the root, and its offset."""
+    if definition.endswith(" = "):  # as XLA prints it
+        name = definition[:-3]
+        is_root = name.startswith("ROOT ")
+        if is_root:
+            name = name[5:]
+        if "/" not in name and name.split() == [name]:  # no comments, no white space
+            return name, is_root, 5 * is_root
+    m = _DEFINITION.match(definition)
+    assert m is not None
+    return m["name"], m["root"] is not None, m.start("name")
 
 
 class Scope:
@@ -42,10 +56,8 @@ class Scope:
         found: dict[str, int] = {}
         for record in self.body:
             if record.definition is not None:
-                m = DEFINITION.match(record.definition.value)
-                assert m is not None
-                name = m["name"].removeprefix("%")
-                found.setdefault(name, record.definition.start_pos + m.start("name"))
+                name, _, offset = defined_name(record.definition.value)
+                found.setdefault(name.removeprefix("%"), record.definition.start_pos + offset)
         return found
 
     def definition(self, name: str) -> Span | None:

@@ -18,7 +18,7 @@ class Token(lark.Token):
     # What nobody asks for but lark, which copies it.
     line = column = end_line = end_column = None
 
-    def __new__(cls, type: str, value: str, start_pos: int, *, end_pos: int | None = None) -> Token:
+    def __new__(cls, type: str, value: str, start_pos: int, end_pos: int | None = None) -> Token:
         token = str.__new__(cls, value)
         token.type = type
         token.value = value

@@ -10,7 +10,7 @@ from hlo.errors import Diagnostic, Span
 from hlo.frontends.text.instructions import Control
 from hlo.frontends.text.reading import Statement
 from hlo.frontends.text.report import Report
-from hlo.frontends.text.scope import DEFINITION, Scope
+from hlo.frontends.text.scope import Scope, defined_name
 from hlo.frontends.text.syntax import InstructionRecord, Token
 from hlo.ir import Computation, Instruction
 from hlo.values.types import Shape
@@ -120,23 +120,21 @@ class UnitScope(Scope):
 
 def name_span(statement: Statement) -> Span:
     """Return where a statement names its instruction, with the `%`."""
-    token, m = _definition(statement)
-    start = token.start_pos
-    return Span(statement.source, start + m.start("name"), start + m.end("name"))
+    token = _definition(statement)
+    name, _, offset = defined_name(token.value)
+    start = token.start_pos + offset
+    return Span(statement.source, start, start + len(name))
 
 
 def defined(statement: Statement) -> tuple[str, bool]:
     """Return the name that a statement defines, and whether it says ROOT."""
-    _, m = _definition(statement)
-    return m["name"].removeprefix("%"), m["root"] is not None
+    name, is_root, _ = defined_name(_definition(statement).value)
+    return name.removeprefix("%"), is_root
 
 
-def _definition(statement: Statement) -> tuple[Token, re.Match[str]]:
+def _definition(statement: Statement) -> Token:
     assert statement.record is not None and statement.record.definition is not None
-    token = statement.record.definition
-    m = DEFINITION.match(token.value)
-    assert m is not None
-    return token, m
+    return statement.record.definition
 
 
 def groups(statements: list[Statement]) -> Iterator[tuple[Statement, list[Statement]]]:

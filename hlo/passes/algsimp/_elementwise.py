@@ -95,8 +95,8 @@ def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
 def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     """Splat constants become scalars. A scalar operand (of select and clamp) stays one."""
     dims = dims_of(inst)
-    wide = [o for o in inst.operands if dims_of(o) == dims]
-    sources = [o for o in wide if o.opcode == "broadcast" and splat(o) is None]
+    spread = [o for o in inst.operands if o.opcode == "broadcast" and dims_of(o) == dims]
+    sources = [o for o in spread if splat(o) is None]
     if not sources or not dims:
         return None
     first = sources[0]

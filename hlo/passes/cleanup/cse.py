@@ -40,18 +40,32 @@ def cse(
     nearby_bytes: broadcasts from this size on are shared by users that are near to each other: to
     make one anew costs less than to keep it in memory for long. 0: all are shared.
     """
-    congruence, effects = Congruence(), Effects()
-
-    def region(inst: Instruction, depth: Mapping[Instruction, int]) -> int | None:
-        """Return the value number of an instruction, None if it must not be merged."""
-        if only_scalars and not (isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar):
-            return None
-        if not nearby_bytes or inst.opcode != "broadcast" or shape_bytes(inst.shape) < nearby_bytes:
-            return 0
-        return min((depth[u] for u in inst.users), default=0) // _NEAR
-
+    congruence, effects = rewrites.analyses.congruence, rewrites.analyses.effects
     for comp in _fused(module) if only_fusion_computations else unfused(module):
+        depth = _depths(comp) if nearby_bytes else {}
+
+        def region(inst: Instruction, depth: Mapping[Instruction, int] = depth) -> int | None:
+            """Return the part of a computation that shares a value, None where it is not merged."""
+            if only_scalars and not (isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar):
+                return None
+            if not nearby_bytes or inst.opcode != "broadcast":
+                return 0
+            if shape_bytes(inst.shape) < nearby_bytes:
+                return 0
+            return min((depth[u] for u in inst.users), default=0) // _NEAR
+
         _merge(comp, congruence, effects, rewrites, is_layout_sensitive, region)
+
+
+def _depths(comp: Computation) -> Mapping[Instruction, int]:
+    """Return how long the longest path to each instruction is."""
+    depth: dict[Instruction, int] = {}
+    for inst in comp.in_order():
+        longest = 0
+        for operand in inst.operands:
+            longest = max(longest, depth[operand])
+        depth[inst] = 1 + longest
+    return depth
 
 
 def _fused(module: Module) -> list[Computation]:
@@ -66,23 +80,19 @@ def _merge(
     effects: Effects,
     rewrites: Rewrites,
     layouts: bool,
-    region: Callable[[Instruction, Mapping[Instruction, int]], int | None],
+    region: Callable[[Instruction], int | None],
 ) -> None:
-    order = comp.in_order()
-    depth: dict[Instruction, int] = {}
-    for inst in order:
-        depth[inst] = 1 + max((depth[o] for o in inst.operands), default=0)
     numbers: dict[Instruction, int] = {}
     number_of: dict[Hashable, int] = {}
     first: dict[Hashable, Instruction] = {}
-    for number, inst in enumerate(order):
+    for number, inst in enumerate(comp.in_order()):
         numbers[inst] = number
         if inst.opcode in _KEPT_APART or has_control_edges(inst) or not effects.is_function(inst):
             continue
         key = congruence.value(inst, layouts=layouts), congruence.operands(inst, numbers)
         numbers[inst] = number_of.setdefault(key, number)
-        where = region(inst, depth)
-        same = first.setdefault((key, where), inst)
+        where = region(inst)
+        same = first.setdefault((key, where) if where else key, inst)
         if same is inst or where is None or effects.is_removable(inst):
             continue
         if not rewrites.allow("cse", inst):

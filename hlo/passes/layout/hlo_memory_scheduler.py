@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from hlo.analysis.effects import Effects
 from hlo.analysis.list_scheduling import (
     Graph,
     Order,
@@ -45,15 +45,15 @@ def hlo_memory_scheduler(
         hint = did_you_mean(algorithm, names) or f"one of {', '.join(names)}"
         raise HloError.at("bad-pass-option", f"there is no algorithm {algorithm}", None, hint)
     chosen = list(_ALGORITHMS) if algorithm == _BEST else [algorithm]
-    effects, peaks = Effects(), Peaks()
+    effects, peaks = rewrites.analyses.effects, Peaks()
     # Callees first: the peak inside a loop counts at its position. Inside a fusion nothing is in
     # memory.
     for comp in unfused(module):
+        graph = memory_graph(
+            # Side effects and random numbers keep their order.
+            comp, peaks, lambda i: i.opcode != "parameter" and not effects.is_function(i)
+        )  # fmt: skip
         while True:
-            graph = memory_graph(
-                # Side effects and random numbers keep their order.
-                comp, peaks, lambda i: i.opcode != "parameter" and not effects.is_function(i)
-            )  # fmt: skip
             present = graph.peak(graph.given)
             if present <= graph.least_peak():
                 break
@@ -67,6 +67,7 @@ def hlo_memory_scheduler(
                 return
             comp.reorder(best)
             peaks.forget(comp)
+            graph = replace(graph, given=best)
     if schedule:
         mark_scheduled(module, rewrites, "hlo_memory_scheduler.mark")
 
