@@ -404,3 +404,11 @@ def test_numbers_below_the_normal_ones_of_f32_as_powers_of_two() -> None:
     )
     for found in (hlo.interpret(module, values), hlo.compile(module, cache=False)(values)):
         assert found.view(np.uint8).tolist() == [0, 1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(("et", "least"), [("f32", -103.97), ("f64", -745.13)])
+def test_exp_far_below_is_zero(et: str, least: float) -> None:
+    dtype = ELEMENT_TYPES[et].dtype
+    x = np.array([least, 1.001 * least, 1.5 * least, 2 * least, 1e3 * least, -np.inf], dtype)
+    got = hlo.compile(hlo.parse(f"{et}[6] exponential({et}[6] x)"), cache=False)(x)
+    np.testing.assert_array_equal(got > 0, [True] + [False] * 5)

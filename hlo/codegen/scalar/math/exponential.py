@@ -76,7 +76,10 @@ def exp_small(r: Num) -> Num:
 
 
 def scale(y: Num, n: Num) -> Num:
-    """Return y * 2**n, for n to twice a normal exponent; rounded once if y is near 1."""
+    """Return y * 2**n, for n to twice a normal exponent; rounded once if y is near 1.
+
+    At -2 * bias it is zero.
+    """
     bias = y.layout.bias
     # Half of n by a shift of a number that is not negative: SSE has no other for 64 bits.
     half = (n + 4 * bias).lshr(1) - 2 * bias
@@ -86,7 +89,10 @@ def scale(y: Num, n: Num) -> Num:
 def _exp_times(x: Num, doublings: int) -> Num:
     """Return exp(x) * 2**doublings."""
     p = _EXP[x.type]
-    n, y = _reduce(x.at_least(p.lowest).at_most(p.highest + 1))
+    # Both factors of `scale` are zero at the limit: a product that underflows takes long, and half
+    # of a softmax under a mask is zeros.
+    lowest = p.lowest if doublings else -2 * x.layout.bias * _LN2
+    n, y = _reduce(x.at_least(lowest).at_most(p.highest + 1))
     return scale(y + 1.0, n + doublings if doublings else n)
 
 

@@ -274,7 +274,7 @@ Operand = Num | float | int
 
 
 def power_of_two(exponent: Num) -> Num:
-    """Return the float 2**n of an integer n in the range of normal exponents."""
+    """Return the float 2**n of an integer n in the range of normal exponents; 0 one below it."""
     layout = _BY_BITS[exponent.width]
     return ((exponent + layout.bias) << layout.mantissa).as_float()
 
