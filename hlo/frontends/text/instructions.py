@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hlo.errors import InferError, InstructionSpan, TextError, did_you_mean
+from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
 from hlo.frontends.text import terminals
 from hlo.frontends.text.attributes import AttributeReader, Attributes, Piece, Schema, read_names
 from hlo.frontends.text.report import Report
@@ -82,8 +82,6 @@ class InstructionBuilder:
         new_computation: Callable[[Computation, Computation], None],
     ) -> None:
         self._report = report
-        self._errors = report.diagnostics
-        self._source = report.source
         self._attributes = attributes
         self._new_computation = new_computation
         self._schemas: dict[str, Schema] = {}
@@ -98,7 +96,7 @@ class InstructionBuilder:
         self, scope: Scope, record: InstructionRecord, name: str, start: int, depth: int = 0
     ) -> Instruction | None:
         """Build an instruction, or return None after reporting errors."""
-        errors = len(self._errors)
+        errors = len(self._report)
         opcode = record.opcode.value
         spec = OPS.get(opcode)
         if spec is None:
@@ -122,7 +120,7 @@ class InstructionBuilder:
             operands = self._payload(record, spec, shape, attributes)
         else:
             operands = self._operands(scope, record, depth)
-        if len(self._errors) > errors or operands.found is None or not attributes.is_whole:
+        if len(self._report) > errors or operands.found is None or not attributes.is_whole:
             return None
         end = _end(record.attributes[-1]) if record.attributes else operands.end
         span = InstructionSpan(self._source, start, end, operands.starts, attributes.starts)
@@ -165,6 +163,10 @@ class InstructionBuilder:
                 inst.add_control_predecessor(before)
             elif name not in scope.names:
                 scope.missing(name, None, piece.start + offset, piece.start + offset)
+
+    @property
+    def _source(self) -> Source:
+        return self._report.source  # of an edited text, each statement has its own
 
     # --- shapes ---------------------------------------------------------------------------------
 
