@@ -163,3 +163,22 @@ def test_calls_at_the_same_time_do_not_share_memory() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_many_tiny_operations_wake_no_thread() -> None:
+    lines = ["  v0 = f32[16,16] parameter(0)", "  zero = f32[] constant(0)"]
+    for n in range(1, 60, 4):
+        lines += [
+            f"  v{n} = f32[16,16] cosine(v{n - 1})",
+            f"  v{n + 1} = f32[16,16] dot(v{n}, v{n}), lhs_contracting_dims={{1}}, "
+            "rhs_contracting_dims={0}",
+            f"  r{n} = f32[16] reduce(v{n + 1}, zero), dimensions={{1}}, to_apply=add",
+            f"  v{n + 2} = f32[16,16] broadcast(r{n}), dimensions={{0}}",
+            f"  v{n + 3} = f32[16,16] transpose(v{n + 2}), dimensions={{1,0}}",
+        ]
+    add = "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x, y) }\n"
+    text = f"HloModule m\n{add}ENTRY e {{\n" + "\n".join(lines)
+    exe = called(
+        text + "\n  ROOT r = f32[16,16] negate(v60)\n}", np.ones((16, 16), np.float32), threads=8
+    )
+    assert exe._pool is None
