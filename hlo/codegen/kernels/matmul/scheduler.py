@@ -205,7 +205,7 @@ def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
     """Return ways to cut k into blocks."""
     if not kernel.blocks_k:
         return [Cut(p.k, 0, p.k[0].size)]
-    most = max(64, _DEPTH_BYTES // p.arithmetic.bytes)
+    most = max(64, _DEPTH_BYTES * kernel.group // kernel.rhs.bytes)
     unit = max(_UNIT, kernel.k_multiple)
     cuts = [Cut.of(p.k, most, unit)]
     inner = p.k[-1].size
@@ -338,7 +338,7 @@ def _schedule(
     panel = panel_bytes // (kernel.groups(cut.most) * kernel.lhs.bytes)
     rows = _share(m, panel * (4 if a is Packing.IN_PLACE and not has_strips else 1), kernel.mr)
     b = Packing.IN_PLACE if _can_read(p, "b", kernel, cut) else Packing.PER_TASK
-    panel = panel_bytes // (cut.most * size)
+    panel = panel_bytes // (kernel.groups(cut.most) * kernel.rhs.bytes)
     if not has_strips:
         columns = _share(n, panel * (4 if b is Packing.IN_PLACE else 1), kernel.nr)
     else:
