@@ -12,7 +12,7 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen.plan.roles import assign_roles
 from hlo.frontends.text import parse
 from hlo.values.types import ELEMENT_TYPES
-from tests.harness.oracle import assert_same, xla_run
+from tests.harness.oracle import assert_same, leaves, xla_run
 from tests.harness.run_compiled import check, compiled_for, run_leaves
 
 _NARROW = {"rtol": 2e-2, "atol": 5e-2}
@@ -385,3 +385,34 @@ def test_an_operand_in_another_order_is_in_memory() -> None:
     )  # fmt: skip
     kernels = [i for i, r in assign_roles(parse(text).entry).items() if r is Role.KERNEL]
     assert [i.opcode for i in kernels] == ["multiply", "dot"]
+
+
+@pytest.mark.parametrize(
+    "types",
+    [("f32", "f32"), ("f16", "f16"), ("bf16", "f32"), ("f8e5m2", "f32"), ("s8", "s32")],
+    ids="-".join,
+)
+def test_a_row_by_a_matrix(types: tuple[str, str]) -> None:
+    et, result = types
+    rng = np.random.default_rng(1)
+    lines, args, names, shapes = list[str](), list[np.ndarray](), list[str](), list[str]()
+    for number, (k, n, is_row) in enumerate(
+        [(1, 3, 1), (13, 64, 1), (700, 300, 1), (1300, 600, 1), (90, 333, 0), (1100, 520, 0)]
+    ):
+        left, right = (f"{k}", f"{k},{n}") if is_row else (f"{k},{n}", f"{k}")
+        lines.append(f"""
+  a{number} = {et}[{left}] parameter({2 * number})
+  b{number} = {et}[{right}] parameter({2 * number + 1})
+  c{number} = {result}[{n}] dot(a{number}, b{number}), lhs_contracting_dims={{0}},
+    rhs_contracting_dims={{0}}""")
+        for dims in (left, right):
+            args.append(values(rng, et, tuple(map(int, dims.split(",")))))
+        names.append(f"c{number}")
+        shapes.append(f"{result}[{n}]")
+    text = (
+        f"HloModule m\nENTRY main {{{''.join(lines)}\n"
+        f"  ROOT all = ({', '.join(shapes)}) tuple({', '.join(names)})\n}}"
+    )
+    check(text, args, **({"rtol": 1e-4, "atol": 2e-2} if result != "f16" else _NARROW))
+    run = leaves(compiled_for(text, 1)(*args)), leaves(compiled_for(text, 3)(*args))
+    assert_same(*run, rtol=0, atol=0)
