@@ -143,7 +143,7 @@ def is_of_users(passes: str) -> bool:
 def _is_of_user(item: Step | Fix) -> bool:
     if isinstance(item, Fix):
         return any(map(_is_of_user, item.steps))
-    return item.spec.function.__module__.partition(".")[0] != "hlo"
+    return item.spec.is_of_user
 
 
 def _step_of(item: object) -> Step | Fix:

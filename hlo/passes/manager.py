@@ -104,7 +104,7 @@ class _Runner:
                 for comp in module.computations:
                     comp.sort()
         seconds = time.perf_counter() - start
-        if rewrites.changed or not _is_ours(step):
+        if rewrites.changed or step.spec.is_of_user:  # who may have changed it without asking
             self._analyses = Analyses()
         after = self._count = count_instructions(module)
         run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after, rewrites.notes)
@@ -112,11 +112,6 @@ class _Runner:
         for observer in self._observers:
             observer.after(module, run)
         return run.changed
-
-
-def _is_ours(step: Step) -> bool:
-    """False for a pass of a user, who may have changed the module without asking."""
-    return step.spec.function.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def count_instructions(module: Module) -> int:

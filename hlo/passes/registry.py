@@ -62,6 +62,12 @@ class Pass:
     def __repr__(self) -> str:
         return f"<Pass {self.name}: {self.summary}>"
 
+    @property
+    def is_of_user(self) -> bool:
+        """True for a pass that is not part of this package."""
+        # Functions that a text defines may have no module.
+        return (self.function.__module__ or "").partition(".")[0] != "hlo"
+
     def run(self, module: Module, options: Mapping[str, Any], rewrites: Rewrites) -> None:
         """Change the module. Raises HloError where the module has what the pass cannot handle."""
         values = {f"{k}_" if iskeyword(k) else k: v for k, v in options.items()}
