@@ -19,6 +19,7 @@ from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
 from hlo.codegen.kernels.matmul.product import Dim, Product, count, merged, uniform_stride
 from hlo.codegen.kernels.matmul.schedule import Cut, KBlock, Packing, Schedule
 from hlo.codegen.kernels.matmul.scheduler import best_schedule, own_batches
+from hlo.codegen.kernels.matmul.streaming import Stream, Streamed, streamed
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.loops.kernel import Kernel, KernelEmitter, slot_of, split_index
 from hlo.codegen.loops.vectors import Types
@@ -47,8 +48,12 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
 
     elements: of the result, for sums that are added up in shares.
     """
-    is_whole = count(p.batch) * count(p.m) * count(p.n) == elements
-    s = best_schedule(replace(p, is_whole=is_whole), target)
+    p = replace(p, is_whole=count(p.batch) * count(p.m) * count(p.n) == elements)
+    few = streamed(p)
+    if few is not None:
+        _add_stream(steps, few, elements)
+        return
+    s = best_schedule(p, target)
     own = steps.memory(s.slot_bytes * target.slots(s.tasks))
     shared = partial = -1
     if s.b is Packing.SHARED:
@@ -59,6 +64,14 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     if s.shares > 1:
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
     steps.emitters.append(_Multiply(s, own, shared, partial, elements))
+    if s.shares > 1:
+        steps.emitters.append(AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements))
+
+
+def _add_stream(steps: Steps, s: Streamed, elements: int) -> None:
+    """Append the steps of a product of few rows."""
+    partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes) if s.shares > 1 else -1
+    steps.emitters.append(Stream(s, partial, elements))
     if s.shares > 1:
         steps.emitters.append(AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements))
 
