@@ -40,8 +40,8 @@ def test_results_are_those_of_the_interpreter(name: str, monkeypatch: pytest.Mon
     found = []
     real = streaming.streamed
 
-    def noted(p: object) -> object:
-        found.append(real(p))  # type: ignore[arg-type]
+    def noted(p: object, inst: object) -> object:
+        found.append(real(p, inst))  # type: ignore[arg-type]
         return found[-1]
 
     monkeypatch.setattr("hlo.codegen.kernels.matmul.gemm.streamed", noted)

@@ -69,7 +69,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
         if stencil is not None and stencil.is_worthwhile:
             stencils.append(stencil)
         else:
-            add_contraction(steps, _with_long_runs(product), sums, result, target)
+            add_contraction(steps, _with_long_runs(product), sums, inst, target)
     add_stencils(steps, stencils, target)
     return steps.plan()
 

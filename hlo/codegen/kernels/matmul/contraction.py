@@ -49,7 +49,7 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
     steps = Steps()
     product = _packed_product(inst, roles, sums, target)
     if product is not None:
-        add_contraction(steps, product, sums, result, target)
+        add_contraction(steps, product, sums, inst, target)
         return steps.plan()
     views = [operand_view(steps, inst, n, roles, sums, target) for n in (0, 1)]
     product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
@@ -57,7 +57,7 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
         views = [settled(steps, inst, n, sums, target) for n in (0, 1)]
         product = product_of(inst, views, [source_of(v, inst, roles) for v in views], sums)
         assert product is not None
-    add_contraction(steps, product, sums, result, target)
+    add_contraction(steps, product, sums, inst, target)
     return steps.plan()
 
 
@@ -238,14 +238,18 @@ def fill_with_zeros(k: Kernel) -> Extent:
 
 
 def add_contraction(
-    steps: Steps, p: Product, sums: SumTypes, result: ArrayShape, target: Target
+    steps: Steps, p: Product, sums: SumTypes, inst: Instruction, target: Target
 ) -> None:
-    """Append the steps of a product of any element types, given in the arrays' own elements."""
+    """Append the steps of a product of any element types, given in the arrays' own elements.
+
+    inst: the instruction that it is a part of.
+    """
+    result = inst.array_shape
     elements = result.num_elements
     if sums.is_complex:
         p = _complex_product(steps, p, sums, result)
         elements *= 2 if result.element_type.is_complex else 1
-    add_product(steps, replace(p, arithmetic=Arithmetic(sums.total)), elements, target)
+    add_product(steps, replace(p, arithmetic=Arithmetic(sums.total)), elements, inst, target)
 
 
 def _complex_product(steps: Steps, p: Product, sums: SumTypes, result: ArrayShape) -> Product:

@@ -25,6 +25,7 @@ from hlo.codegen.loops.kernel import Kernel, KernelEmitter, slot_of, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent, Plan, Target
+from hlo.ir import Instruction
 
 
 @dataclass
@@ -43,13 +44,13 @@ class Steps:
         return Plan(tuple(self.emitters), tuple(self.scratch))
 
 
-def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None:
+def add_product(steps: Steps, p: Product, elements: int, inst: Instruction, target: Target) -> None:
     """Append the steps of a product whose sizes are all positive.
 
-    elements: of the result, for sums that are added up in shares.
+    elements: of the result, for sums that are added up in shares. inst: what it is a part of.
     """
     p = replace(p, is_whole=count(p.batch) * count(p.m) * count(p.n) == elements)
-    few = streamed(p)
+    few = streamed(p, inst)
     if few is not None:
         _add_stream(steps, few, elements)
         return

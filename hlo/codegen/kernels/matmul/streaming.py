@@ -8,16 +8,19 @@ k, a page of each row of B, and adds these up in buffers on the stack, one for e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.panels import clear
-from hlo.codegen.kernels.matmul.product import Dims, Product, count, uniform_stride
+from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count, uniform_stride
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent
+from hlo.ir import Instruction
 
 # Rows of A at the most, and how many rows of B are added at a time: of them all elements of A are
 # in registers.
@@ -49,12 +52,16 @@ class Streamed:
         return self.shares * count(self.p.batch) * self.column_blocks
 
 
-def streamed(p: Product) -> Streamed | None:
-    """Return how to compute a product row by row of B, None if that does not suit it."""
+def streamed(p: Product, inst: Instruction) -> Streamed | None:
+    """Return how to compute a product row by row of B, None if that does not suit it.
+
+    inst: the kernel's instruction, whose operands may be computed in it.
+    """
     for q in (p.simplified(), p.flipped().simplified()):
         m, n, k = count(q.m), count(q.n), count(q.k)
         suits = (
-            m <= _ROWS
+            _has_rows(q, inst)
+            and m <= _ROWS
             and n >= _LEAST_COLUMNS
             and len(q.k) == 1
             and uniform_stride(q.n, "b") == 1
@@ -70,6 +77,17 @@ def streamed(p: Product) -> Streamed | None:
         shares = min(-(-_TASKS // blocks), k // _TASK_ROWS) if q.is_whole else 1
         return Streamed(q, columns, max(1, shares))
     return None
+
+
+def _has_rows(p: Product, inst: Instruction) -> bool:
+    """True when A is in memory, and B is or is computed in rows of its innermost dimension."""
+    if isinstance(p.a.memory, Computed):
+        return False
+    if not isinstance(p.b.memory, Computed):
+        return True
+    shape = p.b.memory.instruction(inst).array_shape
+    assert shape.layout is not None
+    return shape.dims[shape.layout.minor_to_major[0]] == count(p.n) and not p.b.offset
 
 
 @dataclass(frozen=True)
@@ -129,17 +147,16 @@ class Stream:
         """Add the products with some rows of B to a block."""
         b, p = k.b, self.s.p
         (along,), total = p.k, p.arithmetic.total
-        to_left, to_right = Types.of(p.a.et, total), Types.of(p.b.et, total)
-        left, right = p.a.address(k), p.b.address(k)
-        factors, starts = [], []
+        to_left, left = Types.of(p.a.et, total), p.a.address(k)
+        factors, readers = [], []
         for i in rows:
             at = b.add(_offset(b, p.batch, batch, "a"), b.mul(i, along.a))
             places = [b.add(at, _static_offset(p.m, r, "a")) for r in range(len(block))]
             factors.append([_number(b, to_left, left, place) for place in places])
             at = b.add(_offset(b, p.batch, batch, "b"), b.mul(i, along.b))
-            starts.append(b.add(at, n0))
+            readers.append(_reader(k, p, at, n0))
         with b.loop(0, here) as j:
-            values = [_number(b, to_right, right, b.add(start, j)) for start in starts]
+            values = [read(j) for read in readers]
             for r, memory in enumerate(block):
                 address = self._at(b, memory, j)
                 found = b.load(p.arithmetic.type, address)
@@ -164,7 +181,7 @@ class Stream:
             with b.loop(0, here) as j:
                 found = b.load(p.arithmetic.type, self._at(b, memory, j))
                 value: scalar.Value = scalar.from_memory(b, p.arithmetic.total, found)
-                for source, target in zip(store.chain, store.chain[1:], strict=False):
+                for source, target in pairwise(store.chain):
                     value = scalar.convert(b, value, source, target)
                 place = b.add(row, b.mul(b.add(n0, j), step))
                 scalar.store(b, store.chain[-1], value, base, place)
@@ -175,6 +192,29 @@ class Stream:
     def _add_to(self, b: Builder, memory: str, j: Index, value: Val) -> None:
         address, arithmetic = self._at(b, memory, j), self.s.p.arithmetic
         b.store(arithmetic.add(b, b.load(arithmetic.type, address), value), address)
+
+
+def _reader(k: Kernel, p: Product, at: Index, n0: Index) -> Callable[[Index], Val]:
+    """Return what reads the elements of a row of B, from a column on. at: where the row begins."""
+    b, types = k.b, Types.of(p.b.et, p.arithmetic.total)
+    if not isinstance(p.b.memory, Computed):
+        address, start = p.b.address(k), b.add(at, n0)
+        return lambda j: _number(b, types, address, b.add(start, j))
+    inst = p.b.memory.instruction(k.inst)
+    shape = inst.array_shape
+    assert shape.layout is not None
+    order = shape.layout.minor_to_major[::-1]
+    *outer, _ = split_index(b, at, [shape.dims[d] for d in order])
+
+    def computed(j: Index) -> Val:
+        where = dict(zip(order, [*outer, b.add(n0, j)], strict=True))
+        value = k.elements.at(inst, tuple(where[d] for d in range(shape.rank)))
+        for source, target in pairwise(types.chain):
+            value = scalar.convert(b, value, source, target)
+        assert isinstance(value, Val), inst
+        return scalar.to_memory(b, types.chain[-1], value)
+
+    return computed
 
 
 def _number(b: Builder, types: Types, address: str, at: Index) -> Val:
