@@ -165,11 +165,10 @@ def _rank(s: Schedule) -> int:
     """Return what goes before cost: microkernels that take groups along k before all others.
 
     Costs count vectors, but not that narrower elements take less of the cache. Where elements go to
-    their groups one by one, groups come last; where B is read once, in place, they have to be
-    cheaper.
+    their groups one by one, groups come last.
     """
     if s.kernel.group == 1:
-        return 0 if s.b is Packing.IN_PLACE and s.rows <= s.kernel.mr else 1
+        return 1
     orders = {"a": s.a_order, "b": s.kernel.rhs.order}
     has_runs = all(
         order is PanelOrder.K_INNERMOST or _is_run(s.p, side, s.cut)

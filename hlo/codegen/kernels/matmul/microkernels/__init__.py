@@ -12,7 +12,6 @@ from hlo.codegen.kernels.matmul.microkernels import (  # noqa: F401
     pairs,
     quads,
     squares,
-    streaming,
 )
 from hlo.codegen.kernels.matmul.microkernels.block import block_function
 from hlo.codegen.kernels.matmul.microkernels.record import (
