@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo.codegen.targets.cpu import cpu_target
-from hlo.compiler.lowering import Clock
-from hlo.compiler.pipeline import emit
+from hlo.compiler.lowering import Clock, emit
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.builder import XlaBuilder

@@ -213,7 +213,7 @@ def _compile(
     """Return what to write, by path."""
     from hlo.analysis.devices import needs_partitioning, unused_devices
     from hlo.compiler.constants import fill
-    from hlo.compiler.pipeline import translate
+    from hlo.compiler.translation import translate
     from hlo.compiler.weights import bake, read_weights
     from hlo.objects.headers import headers
     from hlo.objects.targets import platforms

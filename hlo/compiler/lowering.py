@@ -1,4 +1,4 @@
-"""From a module to what a machine runs: verification, passes, and the stages of planning."""
+"""From a module to what a machine runs: verification, passes, the stages of planning, LLVM IR."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from hlo.io.arguments import Parameter
 
 if TYPE_CHECKING:
     from hlo.codegen.entry.constants import Constants
-    from hlo.codegen.pipeline import Observer, PlannedProgram
-    from hlo.codegen.targets.base import Target
+    from hlo.codegen.entry.instrumentation import Instrumentation
+    from hlo.codegen.pipeline import Observer, PlannedProgram, Program
+    from hlo.codegen.targets.base import LlvmTarget, Target
     from hlo.ir import Module
     from hlo.passes.manager import Observer as PassObserver
+    from hlo.runtime.collectives import Collective
+    from hlo.runtime.outside import Import
     from hlo.runtime.parts import Part
 
 
@@ -97,3 +100,42 @@ def parameters_of(module: Module) -> tuple[Parameter, ...]:
     """Return the parameters of a program, in the layouts that callers see."""
     shapes, _ = module.program_shapes
     return tuple(Parameter(n, module.entry.parameters[n].name, s) for n, s in enumerate(shapes))
+
+
+def emit(
+    module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
+    is_watched: bool = False, passes: str = "default", verify: str = "strict",
+    observe: Observer | None = None, instrumentation: Instrumentation | None = None,
+) -> Program:  # fmt: skip
+    """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
+
+    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched: see
+    `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
+    instrumentation: see `write_program`.
+    """
+    from hlo.codegen.pipeline import write_program
+
+    planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
+    with clock("emit"):
+        return write_program(
+            planned, symbol, target, is_located=is_located, is_watched=is_watched,
+            instrumentation=instrumentation,
+        )  # fmt: skip
+
+
+def imports_of(emitted: Program, module: Module) -> tuple[Import, ...]:
+    """Return what a program has to keep of the instructions that run outside."""
+    if not emitted.imports:
+        return ()
+    from hlo.compiler.binding import import_of
+
+    return tuple(import_of(inst, module.device_counts) for inst in emitted.imports)
+
+
+def collectives_of(emitted: Program) -> tuple[Collective, ...]:
+    """Return what a program has to keep of its collectives."""
+    if not emitted.collectives:
+        return ()
+    from hlo.compiler.binding import collective_of
+
+    return tuple(map(collective_of, emitted.collectives))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache as memoized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import llvmlite
 import numpy as np
 
-from hlo.compiler.lowering import Clock, parameters_of, plan
+from hlo.compiler.lowering import Clock, collectives_of, emit, imports_of, parameters_of
 from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
-from hlo.runtime.collectives import Collective
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
 from hlo.runtime.meeting import meeting_code
 from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
 from hlo.runtime.support import support_code
-from hlo.support.signature import need
+from hlo.support.signature import need_each
 from hlo.values.types import ArrayShape, TupleShape
 from hlo.version import __version__
 
@@ -32,8 +31,6 @@ from hlo.version import __version__
 if TYPE_CHECKING:
     from hlo.codegen.choices import Choices
     from hlo.codegen.entry.instrumentation import Instrumentation
-    from hlo.codegen.pipeline import Observer, Program
-    from hlo.codegen.targets.base import LlvmTarget
     from hlo.compiler.backends import LoadedModule, Run
     from hlo.compiler.constants import Constants
     from hlo.compiler.sharded import ShardedExecutable
@@ -41,10 +38,7 @@ if TYPE_CHECKING:
     from hlo.compiler.tuning.timing import KernelTimes
     from hlo.host import Host
     from hlo.ir import Module
-    from hlo.objects.code import Code
-    from hlo.objects.interface import Interface
-    from hlo.objects.targets import Platform
-    from hlo.runtime.outside import Import, Outside
+    from hlo.runtime.outside import Outside
     from hlo.values.literal import Literal as LiteralValue
 
 _ENTRY = "hlo_entry"
@@ -145,7 +139,7 @@ def compile(
     from hlo.frontends.text import print_module
     from hlo.host import Host
 
-    _need(
+    need_each(
         "compile", backend=(backend, str), cache=(cache, bool | Cache),
         threads=(threads, int | None), features=(features, str), host=(host, Host | None),
         passes=(passes, str | Sequence[object]),
@@ -258,12 +252,6 @@ def _without_numbers(module: Module) -> bytes:
     return f"{printed}\0{numbers}".encode()
 
 
-def _need(function: str, **arguments: tuple[Any, Any]) -> None:
-    """Raise TypeError unless each argument of a function, by name, is of the type beside it."""
-    for name, (value, needed) in arguments.items():
-        need(value, needed, f"{function}: {name}")
-
-
 def compile_text(
     text: bytes,
     name: str,
@@ -331,7 +319,13 @@ def _compile(
         source = module(clock)
         _check_targets(source, host)
         program = build(
-            source, machine, clock, passes, verify, choices=_choices(tuning), store=store
+            source,
+            machine,
+            clock,
+            passes,
+            verify,
+            choices=tuning.taken() if tuning is not None else None,
+            store=store,
         )
         if store is not None:
             with clock("store"):
@@ -359,6 +353,8 @@ def _compile(
 
     def saver(path: str, **options: Any) -> None:
         given = {"features": features, "passes": passes, "verify": verify, "tuning": tuning}
+        from hlo.compiler.translation import save
+
         save(lambda: module(Clock()), path, **{**given, **options})
 
     executable.saver = saver
@@ -428,14 +424,6 @@ def measured(
     return found
 
 
-def _choices(tuning: Tuning | None) -> Choices | None:
-    if tuning is None:
-        return None
-    from hlo.codegen.choices import Choices
-
-    return Choices(tuning.choices)
-
-
 def _check_targets(module: Module, host: Host | None) -> None:
     """Raise HloError if there is a custom call of which the host knows nothing."""
     if any(inst.opcode == "custom-call" for inst in module.instructions()):
@@ -499,8 +487,8 @@ def build(
         support=support_code(machine),
         is_parallel=emitted.is_parallel,
         checks=tuple((number, *what) for number, what in emitted.checks.items()),
-        imports=_imports(emitted, module),
-        collectives=_collectives(emitted),
+        imports=imports_of(emitted, module),
+        collectives=collectives_of(emitted),
         meetings=meeting_code(machine) if emitted.collectives else b"",
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),
@@ -508,196 +496,6 @@ def build(
         elided=tuple(inst.name for inst in elided_constants(module)),
         unused_devices=unused_devices(module),
     )
-
-
-def _imports(emitted: Program, module: Module) -> tuple[Import, ...]:
-    """Return what a program has to keep of the instructions that run outside."""
-    if not emitted.imports:
-        return ()
-    from hlo.compiler.binding import import_of
-
-    return tuple(import_of(inst, module.device_counts) for inst in emitted.imports)
-
-
-def _collectives(emitted: Program) -> tuple[Collective, ...]:
-    """Return what a program has to keep of its collectives."""
-    if not emitted.collectives:
-        return ()
-    from hlo.compiler.binding import collective_of
-
-    return tuple(map(collective_of, emitted.collectives))
-
-
-def translate(
-    module: Module, target: Platform | Sequence[Platform], symbol: str, *,
-    source: str | None = None, clock: Clock | None = None, passes: str = "default",
-    verify: str = "strict", tuning: Tuning | None = None,
-) -> Code:  # fmt: skip
-    """Return a module as code for a machine, to be written to files.
-
-    Raises HloError, also where results depend on constants whose values are elided.
-    target: the machine, or processors of an architecture as `platforms` has them: there is code for
-    each, of which the best that the processor runs is taken. symbol: name of the exported function.
-    source: name of the HLO file for debug information; None for none. passes, verify: as for
-    `compile`. tuning: what was measured.
-    """
-    from hlo.codegen.llvm import ModuleBuilder
-    from hlo.compiler.constants import need_constants
-    from hlo.objects.code import Code
-    from hlo.objects.exports import add_exports
-    from hlo.objects.features import needed_features
-    from hlo.objects.interface import Interface, Level
-    from hlo.objects.metadata import add_metadata, add_unwinding
-    from hlo.objects.processor import choice
-    from hlo.objects.targets import Platform
-    from hlo.objects.versions import Version, joined
-
-    clock = clock or Clock()
-    targets = [target] if isinstance(target, Platform) else list(target)
-    if tuning is not None:
-        targets = [replace(t, target=replace(t.target, choices=_choices(tuning))) for t in targets]
-    base, constants = targets[0].base, f"{symbol}.constants"
-    programs = _programs(
-        module, targets, symbol, clock, is_located=source is not None, passes=passes, verify=verify
-    )
-    need_constants(module)
-    # The versions do the same in the same order: they are alike but for the code and its memory.
-    emitted = programs[-1]
-    data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
-    interface = Interface(
-        symbol, module.name, parameters_of(module), emitted.result,
-        max(p.arena_bytes for p in programs), aliases=tuple(emitted.aliases),
-        imports=_imports(emitted, module), collectives=_collectives(emitted),
-        uses_host=emitted.uses_host, is_parallel=any(p.is_parallel for p in programs),
-        triple=base.machine.triple,
-        levels=tuple(
-            Level(t.machine.cpu, tuple(sorted(t.target.features)), t.is_native) for t in targets
-        ),
-        cost=asdict(emitted.cost),
-        digest=digest([*(p.llvm.encode() for p in programs), data.data]),
-    )  # fmt: skip
-    for t in targets:
-        _need_address_space(interface, t)
-    with clock("emit"):
-        front = ModuleBuilder(
-            base.machine.triple, base.machine.data_layout, pointer_bits=base.pointer_bits
-        )
-        add_exports(
-            front, interface, [p.entry for p in programs], constants, data.size, base.pointer_bits
-        )
-        for llvm in (front, *(p.module for p in programs)):
-            if base.container == "coff":
-                add_unwinding(llvm)
-            add_metadata(
-                llvm, base.flags, source, module.entry.span, f"hlo-tools {__version__}",
-                for_windows=base.has_codeview,
-            )  # fmt: skip
-    with clock("optimize"):
-        needs = [needed_features(interface.triple, x.features) for x in interface.levels]
-        versions = [Version(t, p.module, p.entry) for t, p in zip(targets, programs, strict=True)]
-        chosen = choice(symbol, needs, base) if interface.asks_processor else ""
-        optimized = joined(front, chosen, versions, base)
-    return Code(interface, base, optimized, constants, data)
-
-
-def _programs(
-    module: Module, targets: Sequence[Platform], symbol: str, clock: Clock, *, is_located: bool,
-    passes: str, verify: str,
-) -> list[Program]:  # fmt: skip
-    """Return a module in LLVM IR for each target, all of which have the constants of the last."""
-    from hlo.codegen.entry.constants import Constants
-    from hlo.codegen.pipeline import write_program
-    from hlo.compiler.lowering import optimized, plan_optimized
-
-    module = optimized(module, clock, passes=passes, verify=verify)
-    constants = Constants(targets[0].target.buffer_alignment)
-    programs = []
-    for t in targets:
-        entry = f"{symbol}.entry" + (f".{t.symbol_suffix}" if len(targets) > 1 else "")
-        planned = plan_optimized(module, t.target, clock, constants=constants)
-        with clock("emit"):
-            programs.append(write_program(planned, entry, t.target, is_located=is_located))
-    return programs
-
-
-def _need_address_space(interface: Interface, platform: Platform) -> None:
-    """Raise HloError if a machine has no addresses for all that a program works on."""
-    leaves = (*interface.inputs, *interface.outputs)
-    sizes = [interface.workspace_bytes, *(leaf.size_bytes for leaf in leaves)]
-    bits = platform.pointer_bits
-    if sum(sizes) >> bits:
-        raise HloError.at(
-            "too-large", f"{interface.module}: arrays and workspace take {sum(sizes)} bytes; "
-            f"{platform.machine.triple} has addresses of {bits} bits",
-        )  # fmt: skip
-    # Places in an array are signed numbers of an address's width.
-    if max(sizes) >> bits - 1:
-        raise HloError.at(
-            "too-large", f"{interface.module}: an array takes {max(sizes)} bytes; "
-            f"{platform.machine.triple} has addresses of {bits} bits, of which one may take half",
-        )  # fmt: skip
-
-
-def save(
-    module: Callable[[], Module], path: str, *, name: str | None = None, header: str | None = None,
-    target: str | None = None, cpu: str | None = None, features: str = "",
-    debug_info: bool = True, linker: str = "", passes: str = "default", verify: str = "strict",
-    tuning: Tuning | None = None,
-) -> None:  # fmt: skip
-    """Write the module that a function returns to a file, as the end of its name says.
-
-    Raises HloError.
-    name: of the exported function, by default from the file's. header: where to write a C header;
-    for `.hpp` a C++ header, and that beside it.
-    target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
-    passes, verify: as for `compile`. tuning: what was measured.
-    """
-    from hlo.io.files import need_places, write_files
-    from hlo.objects.code import kind_of
-    from hlo.objects.headers import headers
-    from hlo.objects.interface import need_symbol, symbol_of_file
-    from hlo.objects.targets import platforms
-
-    _need(
-        "save", name=(name, str | None), header=(header, str | None), target=(target, str | None),
-        cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
-        linker=(linker, str), passes=(passes, str), verify=(verify, str),
-    )  # fmt: skip
-    kind, machines = kind_of(path), platforms(target, cpu, features)
-    symbol = symbol_of_file(path) if name is None else need_symbol(name)
-    need_places([path] if header is None else [path, header])
-    source = module()
-    span = source.entry.root.span
-    file = span.source.name if span is not None else None
-    code = translate(
-        source, machines, symbol, source=file if debug_info else None, passes=passes,
-        verify=verify, tuning=tuning,
-    )  # fmt: skip
-    written = {path: code.write(kind, Path(path).name, linker)}
-    if header is not None:
-        written |= headers(code.interface, file or source.name, header)
-    write_files(written)
-
-
-def emit(
-    module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
-    is_watched: bool = False, passes: str = "default", verify: str = "strict",
-    observe: Observer | None = None, instrumentation: Instrumentation | None = None,
-) -> Program:  # fmt: skip
-    """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
-
-    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched: see
-    `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
-    instrumentation: see `write_program`.
-    """
-    from hlo.codegen.pipeline import write_program
-
-    planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
-    with clock("emit"):
-        return write_program(
-            planned, symbol, target, is_located=is_located, is_watched=is_watched,
-            instrumentation=instrumentation,
-        )  # fmt: skip
 
 
 # --- the cache's keys ---------------------------------------------------------------------------

@@ -81,6 +81,12 @@ def _signature(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any],
     return names, {name: hints.get(name, Any) for name in parameters}, has_rest, any_name
 
 
+def need_each(function: str, **arguments: tuple[Any, Any]) -> None:
+    """Raise TypeError unless each argument of a function, by name, is of the type beside it."""
+    for name, (value, needed) in arguments.items():
+        need(value, needed, f"{function}: {name}")
+
+
 def _fitted(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
     return fitted(value, hints.get(name, Any), name)
 

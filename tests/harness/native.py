@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo.compiler.pipeline import translate
+from hlo.compiler.translation import translate
 from hlo.frontends.text import parse
 from hlo.objects.code import Code
 from hlo.objects.targets import platform

@@ -656,7 +656,7 @@ def test_equal_inputs_give_equal_bytes(kind: str) -> None:
 
 def test_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
     script = (
-        "import hashlib, hlo; from hlo.compiler.pipeline import translate; "
+        "import hashlib, hlo; from hlo.compiler.translation import translate; "
         "from hlo.objects.targets import platform; "
         f"c = translate(hlo.parse({MIXED!r}), platform('aarch64-linux-gnu'), 'm', source='m.hlo'); "
         "print([hashlib.sha256(c.write(k, 'm' + k)).hexdigest() for k in ('.o', '.ll', '.s')])"

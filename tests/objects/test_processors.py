@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.compiler.pipeline import translate
+from hlo.compiler.translation import translate
 from hlo.errors import HloError
 from hlo.frontends.text import parse
 from hlo.objects.code import Code

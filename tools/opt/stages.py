@@ -111,8 +111,7 @@ def _emitted(
     module: Module, target: str | None, *, is_located: bool = False,
     observe: Observer | None = None,
 ) -> Program:  # fmt: skip
-    from hlo.compiler.lowering import Clock
-    from hlo.compiler.pipeline import emit
+    from hlo.compiler.lowering import Clock, emit
     from hlo.objects.targets import platform
 
     machine = platform(target).target
@@ -135,7 +134,7 @@ def _obj(module: Module, target: str | None) -> bytes:
 
 
 def _code(module: Module, target: str | None) -> Code:
-    from hlo.compiler.pipeline import translate
+    from hlo.compiler.translation import translate
     from hlo.objects.targets import platform
 
     return translate(module, platform(target), _SYMBOL, passes="", verify=_VERIFIED)

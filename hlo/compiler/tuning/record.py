@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hlo.codegen.choices import Choices
 from hlo.errors import HloError
 from hlo.io.files import named_file, reason_of, write_files
 from hlo.runtime.cache import digest
@@ -34,6 +35,10 @@ class Tuning:
     def key(self) -> str:
         """What is different for choices that are."""
         return digest(text.encode() for pair in self.choices.items() for text in pair)
+
+    def taken(self) -> Choices:
+        """Return what code generation is told."""
+        return Choices(self.choices)
 
     def merged(self, newer: Tuning) -> Tuning:
         """Return both; what is in both is as in the newer one."""
