@@ -13,11 +13,12 @@ from tests.harness.schemas import check_schema
 from tests.harness.trace_events import check_trace_events
 
 MODULE = """HloModule m
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
 ENTRY e {
   x = f32[64,64] parameter(0)
   y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0},
     metadata={op_name="jit(f)/layer/dot_general" source_file="f.py" source_line=7}
-  ROOT z = f32[64,64] tanh(y)
+  ROOT z = f32[64,64] sort(y), dimensions={1}, to_apply=less
 }
 """
 DEVICES = """HloModule m, replica_count=2
@@ -48,7 +49,7 @@ def test_a_table_follows_the_results() -> None:
     lines = _profiled("--profile", "m.hlo", "--repeat", "3").splitlines()
     assert lines[0].startswith("out0") or lines[0].startswith("name")
     (dot,) = (line for line in lines if "y = dot" in line)
-    assert dot.endswith("f.py:7 (jit(f)/layer/dot_general), m.hlo:4")
+    assert dot.endswith("f.py:7 (jit(f)/layer/dot_general), m.hlo:5")
     assert sum(line.startswith("m: 3 runs on ") for line in lines) == 1
 
 

@@ -105,7 +105,7 @@ class _QuickMachine(Machine):
         host = host_machine()
         super().__init__(host.triple, host.cpu, host.features)
 
-    def compile(self, module: LlvmModule, *_: object) -> tuple[bytes, ...]:
+    def compile(self, module: LlvmModule, *_: object, **__: object) -> tuple[bytes, ...]:
         return (self.quick_code(module.to_text()),)
 
 

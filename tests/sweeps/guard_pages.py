@@ -32,7 +32,7 @@ from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.io.arguments import bind_arguments
-from hlo.runtime import executable
+from hlo.runtime import frame
 from hlo.runtime.blocks import ALIGNMENT
 from hlo.runtime.boundary import PackedPort, Port, TransposedPort
 from hlo.runtime.executable import Executable
@@ -95,7 +95,7 @@ def _results_in(guards: Guards) -> Iterator[None]:
             if "allocate" in vars(port):
                 before = port.allocate
                 patch.setattr(port, "allocate", lambda p, f=before: guards.like(f(p)))
-        patch.setattr(executable, "block", guards.block)
+        patch.setattr(frame, "block", guards.block)
         yield
 
 

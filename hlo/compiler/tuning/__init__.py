@@ -4,3 +4,7 @@ from hlo.compiler.tuning.record import Tuning, read_tuning
 from hlo.compiler.tuning.search import tune
 
 __all__ = ["Tuning", "read_tuning", "tune"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
