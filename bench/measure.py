@@ -25,8 +25,10 @@ from accuracy import in_double, relative_error, widened
 from to_onnx import Unsupported, model_of
 
 Run = Callable[[], list[np.ndarray]]
-# OpenBLAS's threads wait for work so long before they sleep, taking a processor each.
-SPIN_S = 0.04
+# Threads of a library that has done its work wait for more, taking a processor each: OpenBLAS's for
+# 27 ms, onnxruntime's longer. A turn begins when they sleep, at the latest after so many seconds,
+# with runs that nobody times.
+SPIN_S, WARM_S = 2.0, 0.02
 # Results with at most so many times XLA's error are not wrong, however much they differ.
 ERROR = 1.5
 
@@ -73,6 +75,15 @@ def prepare(backend: str) -> None:
         import hlo
 
         hlo.compile(hlo.parse("f32[2] add(f32[2] a, f32[2] b)"), cache=False)
+
+
+def wait_for_sleep() -> None:
+    """Return when no thread of this process computes any more."""
+    end, busy = time.perf_counter() + SPIN_S, True
+    while busy and time.perf_counter() < end:
+        before = time.process_time()
+        time.sleep(0.01)
+        busy = time.process_time() - before > 0.002
 
 
 def timed(run: Run) -> float:
@@ -167,9 +178,9 @@ def every(name: str, text: str, args: list[np.ndarray], seconds: float) -> dict[
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 5:
         for backend, run in runs.items():
-            # Threads of the library before spin for a while, waiting for more work.
-            settled = time.perf_counter() + SPIN_S
-            while time.perf_counter() < settled:
+            wait_for_sleep()
+            warm = time.perf_counter() + WARM_S
+            while time.perf_counter() < warm:
                 run()
             start = time.perf_counter()
             for _ in range(counts[backend]):
