@@ -15,15 +15,9 @@ _REDUCTIONS = {"add": "ReduceSum", "multiply": "ReduceProd", "maximum": "ReduceM
 _COMBINE = {"add": "Add", "multiply": "Mul", "maximum": "Max", "minimum": "Min"}
 
 
-def _whole(graph: Graph, inst: Instruction, operands: list[Value]) -> list[Value]:
-    return [
-        graph.expand(v, o.array_shape.dims) for v, o in zip(operands, inst.operands, strict=True)
-    ]
-
-
 @translates("dot")
 def _dot(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
-    a, b = _whole(graph, inst, operands)
+    a, b = graph.whole(inst, operands)
     types = {o.array_shape.element_type.name for o in inst.operands}
     result = inst.array_shape.element_type.name
     is_bytes = types <= {"s8", "u8"} and result == "s32"
@@ -46,7 +40,7 @@ def _dot(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
 
 @translates("convolution")
 def _convolution(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
-    x, w = _whole(graph, inst, operands)
+    x, w = graph.whole(inst, operands)
     d, window = inst.dim_labels, inst.window
     need(inst.batch_group_count == 1, "groups of the batch")
     need(all(i.lhs_dilate == 1 and not i.reversal for i in window), "a dilated base")
@@ -69,7 +63,7 @@ def _reduce(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     need(len(operands) == 2, "a reduction of several arrays")
     op = single_binary_op(inst.to_apply)
     need(op in _REDUCTIONS, "a reduction by a function")
-    x, init = _whole(graph, inst, operands)
+    x, init = graph.whole(inst, operands)
     kept = inst.array_shape.dims
     axes = graph.integers(inst.dimensions)
     found = graph.node(_REDUCTIONS[op], [x, axes], kept, keepdims=0)
@@ -87,7 +81,7 @@ def _reduce(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
 def _reduce_window(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     """Running sums, and maxima over two spatial dimensions in the middle (NHWC) or last (NCHW)."""
     need(len(operands) == 2, "windows of several arrays")
-    x, _ = _whole(graph, inst, operands)
+    x, _ = graph.whole(inst, operands)
     op, window = single_binary_op(inst.to_apply), inst.window
     need(all(w.lhs_dilate == 1 and w.rhs_dilate == 1 for w in window), "dilated windows")
     used = [i for i, w in enumerate(window) if w.size > 1 or w.stride > 1]

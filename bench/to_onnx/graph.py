@@ -91,6 +91,11 @@ class Graph:
             return value
         return self.node("Expand", [value, self.integers(dims)], dims)
 
+    def whole(self, inst: Instruction, operands: list[Value]) -> list[Value]:
+        """Return operands of an instruction with all elements that they have in HLO."""
+        pairs = zip(operands, inst.operands, strict=True)
+        return [self.expand(value, source.array_shape.dims) for value, source in pairs]
+
     def reshape(self, value: Value, dims: Sequence[int]) -> Value:
         if value.dims == tuple(dims):
             return value

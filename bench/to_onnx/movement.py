@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction
 from to_onnx.graph import Graph, Value, elements, need, onnx_type, translates
-
-
-def _whole(graph: Graph, inst: Instruction, operands: list[Value]) -> list[Value]:
-    """Return operands with all elements that they have in HLO."""
-    return [
-        graph.expand(v, o.array_shape.dims) for v, o in zip(operands, inst.operands, strict=True)
-    ]
 
 
 @translates("broadcast")
@@ -31,7 +24,7 @@ def _reshape(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     (x,) = operands
     if elements(x.dims) == 1:
         return graph.reshape(x, [1] * inst.array_shape.rank)
-    return graph.reshape(*_whole(graph, inst, operands), inst.array_shape.dims)
+    return graph.reshape(*graph.whole(inst, operands), inst.array_shape.dims)
 
 
 @translates("transpose")
@@ -41,7 +34,7 @@ def _transpose(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
 
 @translates("slice")
 def _slice(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
-    (x,) = _whole(graph, inst, operands)
+    (x,) = graph.whole(inst, operands)
     cut = [i for i, (s, d) in enumerate(zip(inst.slice, x.dims, strict=True))
            if (s.start, s.limit, s.stride) != (0, d, 1)]  # fmt: skip
     if not cut:
@@ -56,7 +49,7 @@ def _slice(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
 
 @translates("reverse")
 def _reverse(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
-    (x,) = _whole(graph, inst, operands)
+    (x,) = graph.whole(inst, operands)
     n = len(inst.dimensions)
     lowest = int(np.iinfo(np.int64).min)
     inputs = ([-1] * n, [lowest] * n, inst.dimensions, [-1] * n)
@@ -66,13 +59,13 @@ def _reverse(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
 @translates("concatenate")
 def _concatenate(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     (axis,), dims = inst.dimensions, inst.array_shape.dims
-    return graph.node("Concat", _whole(graph, inst, operands), dims, axis=axis)
+    return graph.node("Concat", graph.whole(inst, operands), dims, axis=axis)
 
 
 @translates("pad")
 def _pad(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     need(all(p.interior == 0 for p in inst.padding), "padding between elements")
-    x, value = _whole(graph, inst, operands)
+    x, value = graph.whole(inst, operands)
     amounts = [p.low for p in inst.padding] + [p.high for p in inst.padding]
     return graph.node("Pad", [x, graph.integers(amounts), value], inst.array_shape.dims)
 
@@ -88,7 +81,7 @@ def _starts(graph: Graph, dims: list[int], sizes: list[int], indices: list[Value
 
 @translates("dynamic-slice")
 def _dynamic_slice(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
-    x, *indices = _whole(graph, inst, operands)
+    x, *indices = graph.whole(inst, operands)
     sizes = list(inst.dynamic_slice_sizes)
     starts = _starts(graph, list(x.dims), sizes, indices)
     ends = graph.node("Add", [starts, graph.integers(sizes)], starts.dims)
@@ -98,7 +91,7 @@ def _dynamic_slice(graph: Graph, inst: Instruction, operands: list[Value]) -> Va
 @translates("gather")
 def _gather(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     """Whole slices along one dimension: rows of an embedding, columns."""
-    x, indices = _whole(graph, inst, operands)
+    x, indices = graph.whole(inst, operands)
     need(len(inst.start_index_map) == 1 and not inst.operand_batching_dims, "a gather of windows")
     (axis,) = inst.start_index_map
     sizes = [1 if i == axis else d for i, d in enumerate(x.dims)]
@@ -125,11 +118,9 @@ def _sort(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     root = inst.to_apply.root
     need(root.opcode == "compare" and list(root.operands) == inst.to_apply.parameters, "a sort")
     need(root.direction in ("LT", "GT") and onnx_type(inst), "a sort")
-    (x,) = _whole(graph, inst, operands)
+    (x,) = graph.whole(inst, operands)
     (axis,) = inst.dimensions
     kept, places = graph.fresh(), graph.fresh()
-    from onnx import helper
-
     graph.nodes.append(helper.make_node(
         "TopK", [x.name, graph.integers([x.dims[axis]]).name], [kept, places], axis=axis,
         largest=int(root.direction == "GT"), sorted=1))  # fmt: skip
@@ -143,7 +134,7 @@ _SCATTERS = {"add": "add", "multiply": "mul", "maximum": "max", "minimum": "min"
 def _scatter(graph: Graph, inst: Instruction, operands: list[Value]) -> Value:
     """Whole rows into the first dimension, where all indices are inside (nothing tells ONNX)."""
     need(len(operands) == 3 and not inst.input_batching_dims, "a scatter of windows")
-    x, indices, updates = _whole(graph, inst, operands)
+    x, indices, updates = graph.whole(inst, operands)
     combine = single_binary_op(inst.to_apply)
     need(combine in _SCATTERS, "a scatter with another combiner")
     need(inst.scatter_dims_to_operand_dims == (0,), "a scatter of windows")

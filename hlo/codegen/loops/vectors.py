@@ -95,7 +95,10 @@ class Types:
 
     def load(self, b: Builder, address: str, at: Index) -> scalar.Value:
         """Return an element as the last type."""
-        value = scalar.load(b, self.chain[0], address, at)
+        return self.through(b, scalar.load(b, self.chain[0], address, at))
+
+    def through(self, b: Builder, value: scalar.Value) -> scalar.Value:
+        """Convert an element of the first type to each of the others in turn."""
         for source, target in pairwise(self.chain):
             value = scalar.convert(b, value, source, target)
         return value

@@ -11,7 +11,7 @@ from hlo.codegen.kernels.chain.dimensions import Rows
 from hlo.codegen.kernels.matmul.gemm import BlockTask, Result
 from hlo.codegen.kernels.matmul.packing import segments
 from hlo.codegen.kernels.matmul.panels import StridedMatrix
-from hlo.codegen.kernels.matmul.product import Dim, count
+from hlo.codegen.kernels.matmul.product import Dim, count, offset_at
 from hlo.codegen.kernels.matmul.schedule import LINE, Schedule
 from hlo.codegen.kernels.reduce.row_loops import over_row, prepare_row
 from hlo.codegen.llvm import Index
@@ -185,9 +185,7 @@ class _Block:
             k, s, k.scratch[last.panels], last.shared, self.batch, self.m0, 0, self.height,
             count(s.p.n), a0=0,
         )  # fmt: skip
-        offset: Index = s.p.c_offset
-        for d, i in zip(s.p.batch, self.batch, strict=True):
-            offset = b.add(offset, b.mul(i, d.c))
+        offset = offset_at(b, s.p.c_offset, s.p.batch, self.batch, "c")
         result = Result(s.p.store.result_address(b, k.outputs[0], offset), s.p.store)
         c = t.target(result)
         t.add_up(c, 0, s.cut.number)

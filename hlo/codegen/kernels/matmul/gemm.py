@@ -16,7 +16,14 @@ from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels import PanelOrder, Writes, block_function
 from hlo.codegen.kernels.matmul.packing import Packer, segments
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
-from hlo.codegen.kernels.matmul.product import Dim, Product, count, merged, uniform_stride
+from hlo.codegen.kernels.matmul.product import (
+    Dim,
+    Product,
+    count,
+    merged,
+    offset_at,
+    uniform_stride,
+)
 from hlo.codegen.kernels.matmul.schedule import Cut, KBlock, Packing, Schedule
 from hlo.codegen.kernels.matmul.scheduler import best_schedule, own_batches
 from hlo.codegen.kernels.matmul.streaming import Stream, Streamed, streamed
@@ -160,8 +167,7 @@ class _Multiply:
         if s.shares > 1:
             base, store = k.scratch[self.partial], Types.of(p.arithmetic.total)
             offset = b.add(b.mul(share, self.elements), p.c_offset)
-        for d, i in zip(p.batch, batch, strict=True):
-            offset = b.add(offset, b.mul(i, d.c))
+        offset = offset_at(b, offset, p.batch, batch, "c")
         result = Result(store.result_address(b, base, offset), store)
         c = t.target(result)
         number = s.cut.number
@@ -227,12 +233,9 @@ class BlockTask:
         """Return where an operand is in place: address, strides along free and k in groups."""
         b, p = self.b, self.p
         source = p.source(side)
-        at: Index = 0
-        for d, i in zip(p.batch, self.batch, strict=True):
-            at = b.add(at, b.mul(i, d.stride(side)))
         cut = block.cut
-        for d, i in zip(cut.dims[: cut.level], block.outer, strict=True):
-            at = b.add(at, b.mul(i, d.stride(side)))
+        at = offset_at(b, 0, p.batch, self.batch, side)
+        at = offset_at(b, at, cut.dims[: cut.level], block.outer, side)
         at = b.add(at, b.mul(block.start, cut.dims[cut.level].stride(side)))
         free, step = uniform_stride(p.free(side), side), uniform_stride(cut.inner_dims, side)
         assert free is not None and step is not None
@@ -387,8 +390,7 @@ class BlockTask:
         ):
             at: Index = 0
             for dims, segment in ((m, i), (n, j)):
-                for d, x in zip(dims, (*segment.outer, segment.start), strict=True):
-                    at = b.add(at, b.mul(x, d.c))
+                at = offset_at(b, at, dims, (*segment.outer, segment.start), "c")
             to = StridedMatrix(result.store.result_address(b, result.address, at), m[-1].c, n[-1].c)
             here = b.add(b.mul(i.done, self.s.wide_columns), j.done)
             frm = StridedMatrix(
@@ -433,8 +435,5 @@ class AddShares:
                 for value in values[1:]:
                     total = arithmetic.add(b, total, value)
                 value = scalar.from_memory(b, arithmetic.total, total)
-                result: scalar.Value = value
-                for source, target in zip(store.chain, store.chain[1:], strict=False):
-                    result = scalar.convert(b, result, source, target)
-                scalar.store(b, store.chain[-1], result, k.outputs[0], at)
+                store.store(b, store.through(b, value), k.outputs[0], at)
         return Extent(-(-self.elements // chunk), chunk * self.shares / 8)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from hlo.codegen.kernels.matmul.microkernels import PanelFormat, PanelOrder
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, copy, copy_groups
-from hlo.codegen.kernels.matmul.product import Computed, Dim, Dims, Product, merged
+from hlo.codegen.kernels.matmul.product import (
+    Computed,
+    Dim,
+    Dims,
+    Product,
+    merged,
+    offset_at,
+)
 from hlo.codegen.kernels.matmul.schedule import KBlock
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.loops.kernel import Kernel, plain_loop, split_index
@@ -74,9 +80,7 @@ class Packer:
         order: K_INNERMOST or K_OUTERMOST; pitch: the distance of what is outermost, in groups.
         """
         b = self.b
-        at: Index = 0
-        for d, i in zip(self.p.batch, batch, strict=True):
-            at = b.add(at, b.mul(i, self._stride(d)))
+        at = offset_at(b, 0, self.p.batch, batch, self.side)
         cut = block.cut
         outer_k = cut.dims[: cut.level]
         known: dict[str, Index] = {}
@@ -194,21 +198,12 @@ class Packer:
     def _compute(self, source: Computed, lines: _Lines) -> None:
         """Compute lines of a panel, which are runs of the operand's innermost dimension."""
         b = self.b
-        inst = source.instruction(self.k.inst)
-        shape = inst.array_shape
-        assert shape.layout is not None
-        order = shape.layout.minor_to_major[::-1]
-        sizes = [shape.dims[d] for d in order]
         with b.loop(0, lines.number, plain=True) as i:
-            *outer, start = split_index(b, b.add(lines.at, b.mul(i, lines.step)), sizes)
+            run = source.run(self.k, b.add(lines.at, b.mul(i, lines.step)), self.types)
             to = b.add(lines.first, b.mul(i, lines.pitch))
 
-            def element(j: str, to: Index = to) -> None:
-                at = dict(zip(order, [*outer, b.add(start, j)], strict=True))
-                value = self.k.elements.at(inst, tuple(at[d] for d in range(shape.rank)))
-                for before, after in pairwise(self.types.chain):
-                    value = scalar.convert(b, value, before, after)
-                scalar.store(b, self.types.chain[-1], value, lines.panel, b.add(to, j))
+            def element(j: str, to: Index = to, run: Callable[[Index], scalar.Value] = run) -> None:
+                self.types.store(b, run(j), lines.panel, b.add(to, j))
 
             plain_loop(b, (0, lines.length), element)
 

@@ -9,13 +9,14 @@ whose positions are dimensions of m and whose taps are dimensions of k.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
-from hlo.codegen.loops.kernel import Kernel
+from hlo.codegen.llvm import Builder, Index
+from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.loops.vectors import Types
-from hlo.codegen.scalar.operations import memory_type
+from hlo.codegen.scalar.operations import Value, memory_type
 from hlo.ir import Instruction
 from hlo.ops.rules import higher_precision
 from hlo.values.types import ELEMENT_TYPES, ElementType, complex_part
@@ -80,6 +81,24 @@ class Computed:
         for number in self.path:
             root = root.operands[number]
         return root
+
+    def run(self, k: Kernel, at: Index, types: Types) -> Callable[[Index], Value]:
+        """Return what computes the elements of a run of the innermost dimension, by their number.
+
+        at: where the first one is, in memory order. types: what elements pass through.
+        """
+        inst = self.instruction(k.inst)
+        shape = inst.array_shape
+        assert shape.layout is not None
+        order = shape.layout.minor_to_major[::-1]
+        *outer, start = split_index(k.b, at, [shape.dims[d] for d in order])
+
+        def element(j: Index) -> Value:
+            where = dict(zip(order, [*outer, k.b.add(start, j)], strict=True))
+            value = k.elements.at(inst, tuple(where[d] for d in range(shape.rank)))
+            return types.through(k.b, value)
+
+        return element
 
 
 @dataclass(frozen=True)
@@ -176,6 +195,13 @@ class Product:
 def is_exact(inst: Instruction) -> bool:
     """True when an operand of a dot or convolution asks for more than the default precision."""
     return not {"high", "highest"}.isdisjoint(inst.operand_precision)
+
+
+def offset_at(b: Builder, start: Index, dims: Dims, indices: Sequence[Index], side: str) -> Index:
+    """Return where the element at some indices is in an array, from the one at index 0 of all."""
+    for d, i in zip(dims, indices, strict=True):
+        start = b.add(start, b.mul(i, d.stride(side)))
+    return start
 
 
 def count(dims: Sequence[Dim]) -> int:

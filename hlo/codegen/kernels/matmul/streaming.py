@@ -7,14 +7,18 @@ k, a page of each row of B, and adds these up in buffers on the stack, one for e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.panels import clear
-from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count, uniform_stride
+from hlo.codegen.kernels.matmul.product import (
+    Computed,
+    Product,
+    count,
+    offset_at,
+    uniform_stride,
+)
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.loops.vectors import Types
@@ -150,10 +154,11 @@ class Stream:
         to_left, left = Types.of(p.a.et, total), p.a.address(k)
         factors, readers = [], []
         for i in rows:
-            at = b.add(_offset(b, p.batch, batch, "a"), b.mul(i, along.a))
-            places = [b.add(at, _static_offset(p.m, r, "a")) for r in range(len(block))]
-            factors.append([_number(b, to_left, left, place) for place in places])
-            at = b.add(_offset(b, p.batch, batch, "b"), b.mul(i, along.b))
+            at = b.add(offset_at(b, 0, p.batch, batch, "a"), b.mul(i, along.a))
+            places = [self._row(b, at, r, "a") for r in range(len(block))]
+            loaded = [to_left.load(b, left, place) for place in places]
+            factors.append([_as_sum(b, to_left, value) for value in loaded])
+            at = b.add(offset_at(b, 0, p.batch, batch, "b"), b.mul(i, along.b))
             readers.append(_reader(k, p, at, n0))
         with b.loop(0, here) as j:
             values = [read(j) for read in readers]
@@ -170,21 +175,24 @@ class Stream:
         """Write the sums to the result, or as a share of it."""
         b, p = k.b, self.s.p
         base, store = k.outputs[0], p.store
-        offset = b.add(p.c_offset, _offset(b, p.batch, batch, "c"))
+        offset = offset_at(b, p.c_offset, p.batch, batch, "c")
         if self.s.shares > 1:
             base, store = k.scratch[self.partial], Types.of(p.arithmetic.total)
             offset = b.add(offset, b.mul(share, self.elements))
         step = uniform_stride(p.n, "c")
         assert step is not None
         for r, memory in enumerate(sums):
-            row = b.add(offset, _static_offset(p.m, r, "c"))
+            row = self._row(b, offset, r, "c")
             with b.loop(0, here) as j:
                 found = b.load(p.arithmetic.type, self._at(b, memory, j))
-                value: scalar.Value = scalar.from_memory(b, p.arithmetic.total, found)
-                for source, target in pairwise(store.chain):
-                    value = scalar.convert(b, value, source, target)
-                place = b.add(row, b.mul(b.add(n0, j), step))
-                scalar.store(b, store.chain[-1], value, base, place)
+                value = store.through(b, scalar.from_memory(b, p.arithmetic.total, found))
+                store.store(b, value, base, b.add(row, b.mul(b.add(n0, j), step)))
+
+    def _row(self, b: Builder, start: Index, number: int, side: str) -> Index:
+        """Return where a row of A or of C begins, from row 0 on."""
+        m = self.s.p.m
+        indices = split_index(b, number, [d.size for d in m]) if m else []
+        return offset_at(b, start, m, indices, side)
 
     def _at(self, b: Builder, memory: str, j: Index) -> str:
         return b.element_address(memory, self.s.p.arithmetic.type, j)
@@ -196,44 +204,15 @@ class Stream:
 
 def _reader(k: Kernel, p: Product, at: Index, n0: Index) -> Callable[[Index], Val]:
     """Return what reads the elements of a row of B, from a column on. at: where the row begins."""
-    b, types = k.b, Types.of(p.b.et, p.arithmetic.total)
-    if not isinstance(p.b.memory, Computed):
-        address, start = p.b.address(k), b.add(at, n0)
-        return lambda j: _number(b, types, address, b.add(start, j))
-    inst = p.b.memory.instruction(k.inst)
-    shape = inst.array_shape
-    assert shape.layout is not None
-    order = shape.layout.minor_to_major[::-1]
-    *outer, _ = split_index(b, at, [shape.dims[d] for d in order])
-
-    def computed(j: Index) -> Val:
-        where = dict(zip(order, [*outer, b.add(n0, j)], strict=True))
-        value = k.elements.at(inst, tuple(where[d] for d in range(shape.rank)))
-        for source, target in pairwise(types.chain):
-            value = scalar.convert(b, value, source, target)
-        assert isinstance(value, Val), inst
-        return scalar.to_memory(b, types.chain[-1], value)
-
-    return computed
+    b, types, start = k.b, Types.of(p.b.et, p.arithmetic.total), k.b.add(at, n0)
+    if isinstance(p.b.memory, Computed):
+        run = p.b.memory.run(k, start, types)
+        return lambda j: _as_sum(b, types, run(j))
+    address = p.b.address(k)
+    return lambda j: _as_sum(b, types, types.load(b, address, b.add(start, j)))
 
 
-def _number(b: Builder, types: Types, address: str, at: Index) -> Val:
+def _as_sum(b: Builder, types: Types, value: scalar.Value) -> Val:
     """Return an element in the type of sums, as it is in memory."""
-    value = types.load(b, address, at)
     assert isinstance(value, Val), types
     return scalar.to_memory(b, types.chain[-1], value)
-
-
-def _offset(b: Builder, dims: Dims, indices: list[Index], side: str) -> Index:
-    at: Index = 0
-    for d, i in zip(dims, indices, strict=True):
-        at = b.add(at, b.mul(i, d.stride(side)))
-    return at
-
-
-def _static_offset(dims: Dims, number: int, side: str) -> int:
-    """Return where the free index of a number is in an array."""
-    at = 0
-    for n, d in enumerate(dims):
-        at += number // math.prod(x.size for x in dims[n + 1 :]) % d.size * d.stride(side)
-    return at

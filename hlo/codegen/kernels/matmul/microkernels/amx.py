@@ -13,7 +13,7 @@ from hlo.codegen.kernels.matmul.microkernels.record import (
     PanelFormat,
     PanelOrder,
 )
-from hlo.codegen.kernels.matmul.microkernels.registry import family, fits
+from hlo.codegen.kernels.matmul.microkernels.registry import family, suits
 from hlo.codegen.llvm import Builder, Index, Val, i64, int_const, ptr
 from hlo.codegen.loops.vectors import lanes_of, vector_at, vector_constant
 from hlo.codegen.targets.base import LlvmTarget
@@ -43,11 +43,7 @@ def amx(
     if not ("amx-tile" in target.features and target.pointer_bits == 64 and total.bits == 32):
         return
     for (left, right), (feature, name) in _INSTRUCTIONS.items():
-        if left is _BF16:
-            is_for = lhs is rhs is _BF16 and total is _F32
-        else:
-            is_for = total.is_integer and fits(lhs, left) and fits(rhs, right)
-        if not is_for or feature not in target.features:
+        if not suits((left, right), lhs, rhs, total) or feature not in target.features:
             continue
         for (down, across), m in (((2, 2), ANY_SIZE), ((1, 4), range(1, _SIDE + 1))):
             yield _tiles(target, name, feature, (left, right, total), (down, across), m)

@@ -30,6 +30,19 @@ def fits(et: ElementType, panel: ElementType) -> bool:
     return et.bits <= panel.bits - (not et.is_signed)
 
 
+def suits(
+    panels: tuple[ElementType, ElementType], lhs: ElementType, rhs: ElementType, total: ElementType
+) -> bool:
+    """True when a unit for panels of two types multiplies operands of some types, summed in total.
+
+    Integers go to panels that have all of their values; floats are summed in f32 as they are.
+    """
+    left, right = panels
+    if left.is_float:
+        return lhs is left and rhs is right and total.name == "f32"
+    return total.is_integer and fits(lhs, left) and fits(rhs, right)
+
+
 def microkernels(
     target: LlvmTarget, lhs: ElementType, rhs: ElementType, total: ElementType
 ) -> tuple[Microkernel, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, PanelFormat, PanelOrder
-from hlo.codegen.kernels.matmul.microkernels.registry import family, fits
+from hlo.codegen.kernels.matmul.microkernels.registry import family, suits
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.loops.vectors import vector_at
 from hlo.codegen.targets.base import LlvmTarget
@@ -35,11 +35,7 @@ def squares(
     if target.vector_bits != 128 or target.vector_registers < 32 or total.bits != 32:
         return
     for (left, right), (feature, name) in _INSTRUCTIONS.items():
-        if left is _BF16:
-            is_for = lhs is rhs is _BF16 and total is _F32
-        else:
-            is_for = total.is_integer and fits(lhs, left) and fits(rhs, right)
-        if is_for and feature in target.features:
+        if suits((left, right), lhs, rhs, total) and feature in target.features:
             yield _square(name, feature, left, right, total)
 
 
