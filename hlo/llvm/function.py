@@ -61,8 +61,9 @@ class Function:
     result: its type, with attributes. parameters: as LLVM IR writes them, `ptr noalias %x`.
     linkage: `internal`, or empty for one that other objects see. visibility: `hidden`, or empty.
     debug: the number of its subprogram's metadata node, 0 for none. is_general: its name says all
-    that it does, and modules that have little in common may have it. The body does not change once
-    it is complete: what is asked about it is computed once.
+    that it does, and modules that have little in common may have it. is_light: a turn of its loops
+    takes so little time that ten cycles more matter. The body does not change once it is complete:
+    what is asked about it is computed once.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Function:
     body: Body = field(default=(), repr=False)
     debug: int = 0
     is_general: bool = False
+    is_light: bool = False
 
     def replace(
         self, *, linkage: str | None = None, visibility: str = "",
@@ -90,7 +92,7 @@ class Function:
         """Return the function with another body and the metadata node of its subprogram."""
         return Function(
             self.name, self.parameters, self.attributes, self.result, self.linkage,
-            self.visibility, body, debug, self.is_general,
+            self.visibility, body, debug, self.is_general, self.is_light,
         )  # fmt: skip
 
     # --- text -----------------------------------------------------------------------------------

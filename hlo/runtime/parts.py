@@ -213,7 +213,7 @@ def _judge(members: dict[str, _Member]) -> None:
             final = Effort.FINAL if m.function.is_general else Effort.CLEAN
             m.effort = final if m.name in repeated else Effort.NONE
         if m.is_internal and m.is_apart and _drives(m, members):
-            if m.has_loops:
+            if m.has_loops and (m.function.is_general or m.function.is_light):
                 m.is_driver = True
                 attributes = [a for a in m.function.attributes if a != "noinline"]
                 m.function = m.function.replace(attributes=("noinline", "optnone", *attributes))
@@ -225,7 +225,7 @@ def _drives(m: _Member, members: dict[str, _Member]) -> bool:
     """True when a function spends its time in callees: each innermost loop calls one with loops.
 
     Optimizing the loops around a microkernel takes LLVM longer than the microkernel itself,
-    mostly for strength reduction.
+    mostly for strength reduction. Where they are not light, values need not be in registers.
     """
     loops = m.function.innermost_loops
     called = [m.uses & m.function.symbols_in(loop) for loop in loops] or [m.uses]

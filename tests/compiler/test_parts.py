@@ -157,7 +157,9 @@ def test_loops_that_end_with_a_mask(text: str, is_folded: bool) -> None:
     assert ("vectorize.predicate.enable" in llvm) == is_folded
 
 
-def driver(name: str, body: Callable[[Builder], None]) -> Callable[[ModuleBuilder], Function]:
+def driver(
+    name: str, body: Callable[[Builder], None], *, is_light: bool
+) -> Callable[[ModuleBuilder], Function]:
     """Write a loop around something."""
 
     def write(module: ModuleBuilder) -> Function:
@@ -165,7 +167,7 @@ def driver(name: str, body: Callable[[Builder], None]) -> Callable[[ModuleBuilde
         with b.loop(0, 100):
             body(b)
         b.ret()
-        return b.finish(function(name, internal=True))
+        return replace(b.finish(function(name, internal=True)), is_light=is_light)
 
     return write
 
@@ -178,12 +180,21 @@ def driver(name: str, body: Callable[[Builder], None]) -> Callable[[ModuleBuilde
         (lambda b: b.call_void("swap", [PTR]), False),
     ],
 )
-def test_loops_around_loops_of_other_functions_are_left_as_they_are(
+def test_light_loops_around_loops_of_other_functions_are_left_as_they_are(
     body: Callable[[Builder], None], expected: bool
 ) -> None:
-    (part,) = split(module_of(driver("driver", body), fill(), swap))
+    (part,) = split(module_of(driver("driver", body, is_light=True), fill(), swap))
     (line,) = [line for _, t in part.texts for line in t.split("\n") if "@driver(" in line]
     assert ("optnone" in line) == expected
+
+
+def test_loops_that_are_not_light_around_others_need_no_optimization() -> None:
+    def drive(b: Builder) -> None:
+        b.call_void("fill", [PTR])
+
+    around = driver("driver", drive, is_light=False)
+    module = module_of(entry("driver", additions=2000), around, fill())
+    assert efforts(module)["driver"] is Effort.NONE
 
 
 def test_a_part_has_the_constants_that_constants_refer_to() -> None:
@@ -216,7 +227,7 @@ def long(name: str, table: str, *calls: str) -> Callable[[ModuleBuilder], Functi
             for called in calls:
                 b.call_void(called, [PTR])
         b.ret()
-        return b.finish(function(name, internal=True))
+        return replace(b.finish(function(name, internal=True)), is_light=True)
 
     return write
 

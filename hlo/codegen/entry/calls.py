@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.llvm import Builder, ModuleBuilder, ptr
-from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
+from hlo.codegen.loops.kernel import (
+    LIGHT_COST,
+    Inputs,
+    Kernel,
+    KernelEmitter,
+    scalar_parameter,
+    structure_key,
+)
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
@@ -89,7 +96,10 @@ class Kernels:
         if is_shared:
             params += ["i64 %begin", "i64 %end"]
         # If it were inlined into its task and its callers, it would be compiled that many times.
-        function = Function("", params, ("noinline", "nounwind"), linkage="internal")
+        function = Function(
+            "", params, ("noinline", "nounwind"), linkage="internal",
+            is_light=k.is_light or extent.cost < LIGHT_COST,
+        )  # fmt: skip
         k.b.finish(function)
         if not is_shared:
             # A kernel that is not divided is compiled for all iterations.

@@ -47,8 +47,15 @@ class Inputs:
     scalars: list[Instruction]
 
 
+# The turn of a loop that costs less is over in some hundred cycles, in rough scalar operations.
+LIGHT_COST = 1000
+
+
 class Kernel:
-    """The context of a kernel emitter."""
+    """The context of a kernel emitter.
+
+    is_light: some loop around calls costs little a turn, though an iteration costs more.
+    """
 
     def __init__(
         self,
@@ -69,6 +76,7 @@ class Kernel:
         self.scratch: list[str] = []
         self.tables: list[str] = []
         self.target = target
+        self.is_light = False
 
     @property
     def shape(self) -> ArrayShape:

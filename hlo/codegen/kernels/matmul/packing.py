@@ -18,7 +18,7 @@ from hlo.codegen.kernels.matmul.product import (
 )
 from hlo.codegen.kernels.matmul.schedule import KBlock
 from hlo.codegen.llvm import Builder, Index, Val
-from hlo.codegen.loops.kernel import Kernel, plain_loop, split_index
+from hlo.codegen.loops.kernel import LIGHT_COST, Kernel, plain_loop, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 
@@ -98,6 +98,9 @@ class Packer:
                 dims[-1] = replace(d, size=dims[-1].size * d.size)
             else:
                 dims.append(d)
+        if len(self.free) + len(dims) > 2 or self.source.bounds:
+            # Every copy is of a run of the innermost dimensions, several elements at a time.
+            self.k.is_light |= self.free[-1].size * dims[-1].size < 4 * LIGHT_COST
         factor = dims[0].size // level.size if level.size else 1
         start, here = b.mul(block.start, factor), b.mul(block.here, factor)
         with segments(b, self.free, first, number) as segment:
