@@ -13,6 +13,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import hlo
@@ -103,3 +105,27 @@ def test_rules_find_nothing_without_the_operands_that_they_ask_for(path: Path) -
                 for rule in RULES.of(inst.opcode):
                     if near and not dynamic and not rule.may_apply(inst.opcode, near):
                         assert rule.rewrite(inst, Builder(comp, inst)) is None, rule.name
+
+
+def test_quotients_of_bf16_by_few_divisors_are_rounded_once() -> None:
+    """Of all numerators, and divisors of each kind of exponent with all significands."""
+    exponents = [0, 1, 2, 60, 63, 64, 120, 127, 128, 190, 191, 192, 250, 253, 254, 255]
+    divisors = [sign << 15 | e << 7 | m for e in exponents for m in range(128) for sign in (0, 1)]
+    x = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    y = np.array(divisors, np.uint16).view(ml_dtypes.bfloat16)[:, None]
+    text = """HloModule m
+      ENTRY e {
+        x = bf16[65536] parameter(0)
+        y = bf16[64] parameter(1)
+        xs = bf16[64,65536] broadcast(x), dimensions={1}
+        ys = bf16[64,65536] broadcast(y), dimensions={0}
+        ROOT r = bf16[64,65536] divide(xs, ys)
+      }"""
+    module = hlo.parse(text)
+    one = hlo.parse("bf16[64,65536] divide(bf16[64,65536] x, bf16[64,65536] y)")
+    by_rule, divided = (hlo.compile(m, passes="algsimp") for m in (module, one))
+    for block in y.reshape(-1, 64, 1):
+        got = by_rule(x, block[:, 0]).view(np.uint16)
+        want = divided(*np.broadcast_arrays(x, block)).view(np.uint16)
+        differ = (got != want) & ((got & 0x7FFF <= 0x7F80) | (want & 0x7FFF <= 0x7F80))
+        assert not differ.any(), block[np.argwhere(differ)[0][0]]

@@ -86,9 +86,12 @@ def float_to_float(b: Builder, value: Val, target: ElementType) -> Val:
     return round_to(b, target, Num(b, value).to(ssa_type(target)).val)
 
 
-def round_to(b: Builder, et: ElementType, value: Val) -> Val:
-    """Round a `float` to a narrower type's nearest value; f32 and f64 are as they are."""
-    return value if et.bits >= 32 else floats.round_to(b, et, value)
+def round_to(b: Builder, et: ElementType, value: Val, *, keeps_nan: bool = False) -> Val:
+    """Round a `float` to a narrower type's nearest value; f32 and f64 are as they are.
+
+    keeps_nan: it was computed of values of the type, see `Native`.
+    """
+    return value if et.bits >= 32 else floats.round_to(b, et, value, keeps_nan=keeps_nan)
 
 
 # --- bits ---------------------------------------------------------------------------------------

@@ -150,13 +150,16 @@ def _encode(et: ElementType, x: Num) -> Num:
     return code | sign
 
 
-def round_to(b: Builder, et: ElementType, value: Val) -> Val:
-    """Round a `float` to the nearest value of the type, ties to even."""
+def round_to(b: Builder, et: ElementType, value: Val, *, keeps_nan: bool = False) -> Val:
+    """Round a `float` to the nearest value of the type, ties to even.
+
+    keeps_nan: it was computed of values of the type, see `Native`.
+    """
     x = Num(b, value).bits()
     if et.name == "f8e8m0fnu":
         return _round_to_exponent(x).as_float().val
     if et.name == "bf16":
-        return _round_to_bf16(Num(b, value)).val
+        return _round_to_bf16(Num(b, value), keeps_nan).val
     f = FORMATS[et.name]
     if et.name == "f16" and b.module.has_half_conversion:
         half = b.cast("fptrunc", value, "half")
@@ -186,15 +189,17 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
     return (result | sign).as_float().val
 
 
-def _round_to_bf16(value: Num) -> Num:
+def _round_to_bf16(value: Num, keeps_nan: bool) -> Num:
     """Round to an f32 without its low half.
 
     The exponent has the same range: what is carried out of the significand is right up to infinity,
-    and the sign stays where it is.
+    and the sign stays where it is. A NaN whose low half is zero stays as it is.
     """
     x = value.bits()
-    half = (x.lshr(16) & 1) + 0x7FFF
-    return (value.is_nan().where(x | _QUIET_BIT, x + half) & -0x10000).as_float()
+    rounded = x + ((x.lshr(16) & 1) + 0x7FFF)
+    if not keeps_nan:
+        rounded = value.is_nan().where(x | _QUIET_BIT, rounded)
+    return (rounded & -0x10000).as_float()
 
 
 def _round_to_exponent(x: Num) -> Num:

@@ -43,6 +43,8 @@ class Native:
         integer: of integers: builder, whether they are signed, operands.
         pred: the same of truth values, where it is not that of integers of one bit.
         is_short: less code than a call of it would be.
+        keeps_nan: instructions of the processor, whose NaN is that of an operand or its own, so
+            that it has no bit in the low half of an f32 where NaN operands have none.
         rare_real, rare_complex: uses `Builder.rarely`: for very large angles, or quotients of many
             digits.
     """
@@ -55,6 +57,7 @@ class Native:
     integer: IntegerFunction | None = None
     pred: IntegerFunction | None = None
     is_short: bool = False
+    keeps_nan: bool = False
     rare_real: bool = False
     rare_complex: bool = False
 
@@ -71,7 +74,7 @@ NATIVE: dict[str, Native] = {
     "acosh": Native(real=logarithm.acosh, precision=Precision.DOUBLE, complex=cx.acosh),
     "add": Native(
         real=lambda x, y: x + y, complex=arithmetic.add, own_parts=True,
-        integer=integer.binary("add"), pred=integer.binary("or"), is_short=True,
+        integer=integer.binary("add"), pred=integer.binary("or"), is_short=True, keeps_nan=True,
     ),
     "and": Native(integer=integer.binary("and")),
     "asin": Native(real=inverse.asin, precision=Precision.DOUBLE, complex=cx.asin),
@@ -93,7 +96,8 @@ NATIVE: dict[str, Native] = {
     ),
     "count-leading-zeros": Native(integer=integer.count_leading_zeros),
     "divide": Native(
-        real=lambda x, y: x / y, complex=arithmetic.divide, integer=integer.divide, is_short=True
+        real=lambda x, y: x / y, complex=arithmetic.divide, integer=integer.divide,
+        is_short=True, keeps_nan=True,
     ),
     "erf": Native(real=erf),
     "exp2": Native(real=exponential.exp2, complex=cx.exp2, rare_complex=True),
@@ -118,7 +122,7 @@ NATIVE: dict[str, Native] = {
     "mulhi": Native(integer=integer.multiply_high),
     "multiply": Native(
         real=lambda x, y: x * y, complex=arithmetic.multiply, own_parts=True,
-        integer=integer.binary("mul"), pred=integer.binary("and"), is_short=True,
+        integer=integer.binary("mul"), pred=integer.binary("and"), is_short=True, keeps_nan=True,
     ),
     "negate": Native(
         real=lambda x: -x, complex=Complex.__neg__, own_parts=True,
@@ -138,7 +142,9 @@ NATIVE: dict[str, Native] = {
     ),
     "round-nearest-afz": Native(real=rounding.round_away, is_short=True),
     "round-nearest-even": Native(real=round_even, is_short=True),
-    "rsqrt": Native(real=lambda x: 1.0 / x.sqrt(), complex=cx.rsqrt, is_short=True),
+    "rsqrt": Native(
+        real=lambda x: 1.0 / x.sqrt(), complex=cx.rsqrt, is_short=True, keeps_nan=True
+    ),
     "shift-left": Native(integer=integer.shift_left),
     "shift-right-arithmetic": Native(integer=integer.shift_right_arithmetic),
     "shift-right-logical": Native(integer=integer.shift_right_logical),
@@ -147,10 +153,10 @@ NATIVE: dict[str, Native] = {
     ),
     "sine": Native(real=trigonometric.sine, complex=cx.sine, rare_real=True, rare_complex=True),
     "sinh": Native(real=exponential.sinh, complex=cx.sinh, rare_complex=True),
-    "sqrt": Native(real=Num.sqrt, complex=cx.sqrt, is_short=True),
+    "sqrt": Native(real=Num.sqrt, complex=cx.sqrt, is_short=True, keeps_nan=True),
     "subtract": Native(
         real=lambda x, y: x - y, complex=arithmetic.subtract, own_parts=True,
-        integer=integer.binary("sub"), is_short=True,
+        integer=integer.binary("sub"), is_short=True, keeps_nan=True,
     ),
     "tan": Native(
         real=trigonometric.tangent, precision=Precision.ROUGH, complex=cx.tan,

@@ -112,7 +112,7 @@ def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> 
     # The types of which -0 is NaN round it as well.
     if OPS[opcode].has(Trait.EXACT) and et.name not in _ROUNDED and not et.name.endswith("fnuz"):
         return value
-    return round_to(b, et, value)
+    return round_to(b, et, value, keeps_nan=native.keeps_nan)
 
 
 def _real_op(native: Native, args: Sequence[Num]) -> Num:

@@ -5,19 +5,15 @@ Every rule is valid for NaN, infinities and signed zeros. The payload of a NaN m
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.elementwise.casts import float_info
 from hlo.passes.algsimp._facts import has_no_sign, is_integral, never_minus_zero
 from hlo.passes.algsimp._match import (
     compute,
     either_way,
     filled,
     float_splat,
+    has_many_exponents,
     has_negatives,
     is_float,
     is_single_use,
@@ -291,7 +287,7 @@ def power_two(inst: Instruction, b: Builder) -> Instruction | None:
 def power_three(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     # Where there are few exponents, x*x may overflow or vanish and x**3 too: no number is left.
-    if not _has_many_exponents(inst) or not is_splat(y, 3.0):
+    if not has_many_exponents(inst) or not is_splat(y, 3.0):
         return None
     return b.op("multiply", b.op("multiply", x, x), x)
 
@@ -317,61 +313,3 @@ def power_half(inst: Instruction, b: Builder) -> Instruction | None:
     if exponent not in (0.5, -0.5) or not has_no_sign(x):
         return None
     return b.op("sqrt" if exponent == 0.5 else "rsqrt", x)
-
-
-# --- division -----------------------------------------------------------------------------------
-
-
-def _has_many_exponents(inst: Instruction) -> bool:
-    """True for float types whose range is wide beside their precision."""
-    return type_of(inst).name in ("bf16", "f16", "f32", "f64")
-
-
-def _reciprocal(inst: Instruction) -> tuple[np.ndarray, bool] | None:
-    """Return 1/c for a float constant c, and whether it is exact; None unless it is normal."""
-    value = float_splat(inst)
-    if value is None or value == 0 or not math.isfinite(value) or not _has_many_exponents(inst):
-        return None
-    et = type_of(inst)
-    with np.errstate(all="ignore"):
-        inverse = np.asarray(1 / value).astype(et.dtype)
-    if not np.isfinite(inverse) or abs(float(inverse)) < float(float_info(et).smallest_normal):
-        return None
-    return inverse, abs(math.frexp(value)[0]) == 0.5
-
-
-@rule("divide", "x / c = x * (1/c), for a power of two c", on="constant broadcast")
-def divide_float_power_of_two(inst: Instruction, b: Builder) -> Instruction | None:
-    x, y = inst.operands
-    found = _reciprocal(y)
-    return b.op("multiply", x, filled(b, y, found[0])) if found and found[1] else None
-
-
-@rule(
-    "divide",
-    "x / c = x * (1/c), rounded twice, for a constant c",
-    approximate=True,
-    on="constant broadcast",
-)
-def divide_constant(inst: Instruction, b: Builder) -> Instruction | None:
-    x, y = inst.operands
-    found = _reciprocal(y)
-    return b.op("multiply", x, filled(b, y, found[0])) if found and splat(x) is None else None
-
-
-@rule("divide", "x / sqrt(y) = x * rsqrt(y)", approximate=True, on="sqrt")
-def divide_by_root(inst: Instruction, b: Builder) -> Instruction | None:
-    x, root = inst.operands
-    if root.opcode != "sqrt" or not is_single_use(root) or not is_float(inst):
-        return None
-    inverse = b.op("rsqrt", root.operands[0])
-    return inverse if is_splat(x, 1.0) else b.op("multiply", x, inverse)
-
-
-@rule("divide", "x / rsqrt(y) = x * sqrt(y)", approximate=True, on="rsqrt")
-def divide_by_inverse_root(inst: Instruction, b: Builder) -> Instruction | None:
-    x, root = inst.operands
-    if root.opcode != "rsqrt" or not is_single_use(root) or not is_float(inst):
-        return None
-    square_root = b.op("sqrt", root.operands[0])
-    return square_root if is_splat(x, 1.0) else b.op("multiply", x, square_root)

@@ -113,6 +113,11 @@ def has_negatives(et: ElementType) -> bool:
     return et.name != "f8e8m0fnu"
 
 
+def has_many_exponents(inst: Instruction) -> bool:
+    """True for float types whose range is wide beside their precision."""
+    return type_of(inst).name in ("bf16", "f16", "f32", "f64")
+
+
 def limits(et: ElementType) -> tuple[float, float] | None:
     """Return the least and the greatest number of a type that has an order, -inf and inf included.
 

@@ -21,6 +21,7 @@ from hlo.passes.algsimp import (  # noqa: F401
     _layout,
     _logical,
     _pad,
+    _quotient,
     _reduce,
     _reshape_transpose,
     _slice_concatenate,
