@@ -48,8 +48,10 @@ _READ = 0.5
 _SCATTERED = 3.0
 # How often an operand may be computed while it is packed.
 _AGAIN = 2
-# Sets of a first-level cache: lines so far apart that they share one displace each other.
-_SETS = 64
+# Sets of the first two caches, and how many lines of one that are read in turn stay: lines so far
+# apart that they share a set displace each other.
+_SETS, _WAYS = 64, 4
+_SECOND_SETS, _SECOND_WAYS = 1024, 16
 
 
 # By the types of A and B: the operands of a product may change places.
@@ -285,22 +287,20 @@ def _can_read(p: Product, side: str, kernel: Microkernel, cut: Cut) -> bool:
             return True
 
 
-def _crowded(stride_bytes: int, lines: int) -> bool:
+def _crowded(stride_bytes: int, lines: int, sets: int = _SETS, ways: int = _WAYS) -> bool:
     """True when lines at a stride share so few cache sets that they would not stay."""
     step = abs(stride_bytes) // LINE
-    if step == 0 or lines <= 4:
-        return False
-    sets = _SETS // math.gcd(step, _SETS)
-    return lines > 4 * sets
+    return step != 0 and lines > ways * (sets // math.gcd(step, sets))
 
 
 def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bool:
     """True when A, which the microkernel can read at any strides, is best read in place."""
     row, step = uniform_stride(p.m, "a"), uniform_stride(cut.inner_dims, "a")
     assert row is not None and step is not None
-    if strips == 1:
-        return True
     size = kernel.lhs.bytes
+    if strips == 1:
+        # The next rows are in the same lines, if each index of k has one of its own.
+        return step == 1 or not _crowded(step * size, cut.most, _SECOND_SETS, _SECOND_WAYS)
     if step == 1:
         return not _crowded(row * size, kernel.mr)
     return abs(row) == 1 and not _crowded(step * size, cut.most)

@@ -90,9 +90,7 @@ def outer_product(
         lhs=PanelFormat(groups.lhs, PanelOrder.ANY, groups.size),
         rhs=PanelFormat(groups.rhs, PanelOrder.K_OUTERMOST, groups.size, is_padded=True),
         total=total,
-        # One addition a vector and row; two loads in a cycle at the best; and a sum that waits for
-        # the one before, for four cycles of two additions.
-        cycles=max(rows * vectors + extra, 0.6 * (rows + vectors), 8.0),
+        cycles=_cycles(rows, vectors, extra, lanes * total.bits),
         tile_cycles=15 + rows * vectors,
         emit=emit,
         writes=Writes.ROWS,
@@ -101,6 +99,20 @@ def outer_product(
         exact=groups.exact,
         features=groups.features,
     )
+
+
+def _cycles(rows: int, vectors: int, extra: float, vector_bits: int) -> float:
+    """Return the cost of a step: what takes longest.
+
+    One addition a vector and row, and what comes with them; the loads; and a sum that waits for
+    the one before, for four cycles of two additions. extra: further additions.
+    """
+    additions, loads = rows * vectors + extra, rows + vectors
+    if vector_bits < 512:
+        return max(additions, 0.6 * loads, 8.0)
+    # No more than two such vectors are loaded in a cycle, and those of B come from the second-level
+    # cache.
+    return max(additions, 1.1 * loads, 8.0) + 0.25 * vectors
 
 
 def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
