@@ -198,7 +198,8 @@ def write_program(
     live, assignment = planned.live, planned.assignment
     module = ModuleBuilder(
         target.triple, target.data_layout, pointer_bits=target.pointer_bits,
-        has_half_conversion=target.has_half_conversion, folds_loops=target.folds_loops,
+        has_half_conversion=target.has_half_conversion,
+        has_float_maximum=target.has_float_maximum, folds_loops=target.folds_loops,
         is_located=is_located, is_watched=is_watched,
     )  # fmt: skip
     functions = _Functions(module, target)

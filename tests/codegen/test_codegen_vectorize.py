@@ -75,6 +75,24 @@ def test_reductions_over_many_elements(name: str, op: str) -> None:
     check(text, [1 + x / 4096 if op == "multiply" and name[0] in "bf" else x])
 
 
+@pytest.mark.parametrize("size", [64, SIZE])
+@pytest.mark.parametrize("name", ["f32", "f64"])
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("start", ["-inf", "inf", "0", "-0", "nan", "1e-42"])
+def test_extrema_of_zeros_infinities_and_nan(op: str, start: str, name: str, size: int) -> None:
+    text = f"""HloModule m
+    f {{ a = {name}[] parameter(0) b = {name}[] parameter(1) ROOT r = {name}[] {op}(a, b) }}
+    ENTRY e {{ x = {name}[12,{size}] parameter(0) s = {name}[] constant({start})
+      ROOT r = {name}[12] reduce(x, s), dimensions={{1}}, to_apply=f }}"""
+    x = np.random.default_rng(0).normal(size=(12, size))
+    for row, value in enumerate((0.0, -0.0, 0.0, -0.0, np.inf, -np.inf, 1e-42, -1e-42)):
+        x[row] = value
+    x[2, size // 2], x[3, 3] = -0.0, 0.0
+    x[8], x[9] = -abs(x[8]), abs(x[9])
+    x[10, -1], x[11, 0] = np.nan, -np.nan
+    check(text, [x.astype(ELEMENT_TYPES[name].dtype)], signed_zero=True)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

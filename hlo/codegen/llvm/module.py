@@ -18,6 +18,8 @@ class ModuleBuilder(LlvmModule):
     shared: dict[str, str] = field(default_factory=dict)
     # Whether LLVM converts between `half` and `float` without calling a library.
     has_half_conversion: bool = False
+    # Whether the larger of two floats, as `llvm.maximum` has it, takes few instructions.
+    has_float_maximum: bool = True
     # Whether the last turn of a vectorized loop is best a masked one.
     folds_loops: bool = False
     # Whether code says which HLO it is for, see `Builder.locate`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from hlo.codegen.llvm.extrema import Extremum
 from hlo.codegen.llvm.loop_body import (
     FLAGGED,
     Body,
@@ -111,7 +112,10 @@ class VectorCode:
         if total := self.body.sums.get(name):
             start, before = self._turn.totals[total.address]
             term = self._vector(total.type, total.term)
-            self._assign(name, total.applied(self.module, self.lanes, before, term))
+            held = self._held(total.address)
+            if isinstance(held, Extremum):
+                term = held.key(self._line, self.lanes, term)
+            self._assign(name, held.applied(self.module, self.lanes, before, term))
             self._turn.totals[total.address] = start, self._name(name)
         elif isinstance(kind, Varying):
             self._assign(name, self._operation(operation))
@@ -126,7 +130,7 @@ class VectorCode:
         lines: list[Line] = []
         for turn in self._turns:
             for address, (start, end) in turn.totals.items():
-                total = self._sum_at(address)
+                total = self._held(address)
                 nothing = f"splat ({total.type} {total.identity})"
                 merge = Phi(self._type(total.type), (nothing, end), (before, inside))
                 lines.append(Instruction(start, merge))
@@ -142,11 +146,13 @@ class VectorCode:
             return name
 
         for address in self._turns[0].totals:
-            total = self._sum_at(address)
+            total, held = self._sum_at(address), self._held(address)
             vector, *others = (turn.totals[address][0] for turn in self._turns)
             for other in others:
-                vector = assign(total.applied(self.module, self.lanes, vector, other))
-            some = assign(total.reduced(self.module, self.lanes, vector))
+                vector = assign(held.applied(self.module, self.lanes, vector, other))
+            some = assign(held.reduced(self.module, self.lanes, vector))
+            if isinstance(held, Extremum):
+                some = held.value(assign, some)
             before = assign(Load(total.type, (address,)))
             now = assign(total.applied(self.module, 0, before, some))
             lines.append(Instruction("", Store(total.type, (now, address))))
@@ -154,6 +160,15 @@ class VectorCode:
 
     def _sum_at(self, address: str) -> Sum:
         return next(total for total in self.body.sums.values() if total.address == address)
+
+    def _held(self, address: str) -> Sum:
+        """Return what the vectors of a variable hold."""
+        return Extremum.of(self._sum_at(address), self.module)
+
+    def _line(self, operation: Operation) -> str:
+        name = self.fresh()
+        self.lines.append(Instruction(name, operation))
+        return name
 
     def _assign(self, name: str, operation: Operation) -> None:
         new = self._turn.names[name] = self.fresh()

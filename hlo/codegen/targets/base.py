@@ -145,6 +145,11 @@ class LlvmTarget(Target):
         """True when LLVM converts between `half` and `float` without calling a library."""
 
     @property
+    def has_float_maximum(self) -> bool:
+        """True when the larger of two floats, as `llvm.maximum` has it, takes few instructions."""
+        return True
+
+    @property
     @abstractmethod
     def has_masked_memory(self) -> bool:
         """True when vectors of any element type are loaded and stored under a mask."""

@@ -58,6 +58,10 @@ class X86(Cpu):
         return "f16c" in self.features
 
     @property
+    def has_float_maximum(self) -> bool:
+        return False
+
+    @property
     def has_masked_memory(self) -> bool:
         return "avx512bw" in self.features
 
