@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from hlo.io.arguments import Parameter
+from hlo.support.memory import collector_paused
 
 if TYPE_CHECKING:
     from hlo.codegen.entry.constants import Constants
@@ -57,8 +58,9 @@ def plan(
 
     passes, verify: as for `hlo.compile`. observe: see `plan_program`. Raises HloError.
     """
-    module = optimized(module, clock, passes=passes, verify=verify)
-    return plan_optimized(module, target, clock, observe=observe)
+    with collector_paused():
+        module = optimized(module, clock, passes=passes, verify=verify)
+        return plan_optimized(module, target, clock, observe=observe)
 
 
 def optimized(module: Module, clock: Clock, *, passes: str, verify: str) -> Module:
@@ -115,12 +117,13 @@ def emit(
     """
     from hlo.codegen.pipeline import write_program
 
-    planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
-    with clock("emit"):
-        return write_program(
-            planned, symbol, target, is_located=is_located, is_watched=is_watched,
-            instrumentation=instrumentation,
-        )  # fmt: skip
+    with collector_paused():
+        planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
+        with clock("emit"):
+            return write_program(
+                planned, symbol, target, is_located=is_located, is_watched=is_watched,
+                instrumentation=instrumentation,
+            )  # fmt: skip
 
 
 def imports_of(emitted: Program, module: Module) -> tuple[Import, ...]:

@@ -126,6 +126,10 @@ class Instruction(OpView):
         """The shapes of the operands, in order."""
         return [o.shape for o in self.operands]
 
+    def operand_shape(self, index: int) -> Shape:
+        """Return the shape of one operand."""
+        return self.operands[index].shape
+
     @property
     def is_root(self) -> bool:
         """True for the result of its computation."""

@@ -29,7 +29,7 @@ TypeTest = Callable[[ElementType], bool]
 
 def array_operand(op: OpView, index: int) -> ArrayShape:
     """Return an operand's shape, which has to be an array."""
-    shape = op.operand_shapes[index]
+    shape = op.operand_shape(index)
     if not isinstance(shape, ArrayShape):
         raise InferError(
             f"{op.opcode}: operand {index} has shape {shape}, an array is needed",
@@ -234,10 +234,10 @@ def need_tuple(op: OpView, shape: Shape, least: int, what: str, **where: Any) ->
 
 def need_token(op: OpView, index: int) -> None:
     """Check that an operand is a token."""
-    if not op.operand_shapes[index].is_token:
+    if not op.operand_shape(index).is_token:
         raise InferError(
             f"{op.opcode}: operand {index} has shape "
-            f"{op.operand_shapes[index].to_string(False)}, token[] is needed",
+            f"{op.operand_shape(index).to_string(False)}, token[] is needed",
             operand=index, code="type-mismatch",
         )  # fmt: skip
 
@@ -265,7 +265,7 @@ def need_aliases(
             )  # fmt: skip
         try:
             output = op.shape.at(alias.output)
-            operand = op.operand_shapes[alias.operand].at(alias.operand_index)
+            operand = op.operand_shape(alias.operand).at(alias.operand_index)
         except IndexError as e:
             raise InferError(
                 f"{op.opcode}: {attr} {text}: {e}", attr=attr, code="index-out-of-range"
@@ -281,7 +281,7 @@ def need_one_size(op: OpView, alias: OutputAlias) -> None:
 
     A module may leave that open (`xla_skip_custom_call_alias_shape_check`); a run cannot.
     """
-    operand = op.operand_shapes[alias.operand].at(alias.operand_index)
+    operand = op.operand_shape(alias.operand).at(alias.operand_index)
     need_compatible(
         op, unbuffered(op.shape.at(alias.output)), unbuffered(operand),
         "a result in the memory of an operand", attr="output_to_operand_aliasing",

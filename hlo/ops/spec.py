@@ -91,6 +91,10 @@ class OpView(AttributeAccessors):
         """The shapes of the operands, in order."""
         raise NotImplementedError
 
+    def operand_shape(self, index: int) -> Shape:
+        """Return the shape of one operand: where there are many, no list of all is made."""
+        return self.operand_shapes[index]
+
 
 class OpRecord(OpView):
     """An operation given by its parts: on other shapes than an instruction, or not built yet."""

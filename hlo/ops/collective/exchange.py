@@ -90,7 +90,7 @@ def _infer_ragged_all_to_all(op: OpView) -> Shape:
                 f"ragged-all-to-all: operand {i} has shape {offsets.to_string(False)}, "
                 "rank 1 or 2 is needed", operand=i,
             )  # fmt: skip
-        need_compatible(op, offsets, op.operand_shapes[2], f"operands {i} and 2", operand=i)
+        need_compatible(op, offsets, op.operand_shape(2), f"operands {i} and 2", operand=i)
     return target
 
 
@@ -155,8 +155,8 @@ def _need_in_place_operands(op: OpView) -> None:
             f"{target.to_string(False)}: as many buffers are needed", operand=1,
         )  # fmt: skip
     for buffer, offsets in ((0, 2), (1, 3)):
-        shape = op.operand_shapes[buffer]
-        starts = need_tuple(op, op.operand_shapes[offsets], 0, f"operand {offsets}",
+        shape = op.operand_shape(buffer)
+        starts = need_tuple(op, op.operand_shape(offsets), 0, f"operand {offsets}",
                             operand=offsets)  # fmt: skip
         if isinstance(shape, TupleShape):
             if len(shape.elements) != len(starts.elements):
@@ -175,7 +175,7 @@ def _need_slices(op: OpView) -> None:
     """Check that each slice has one size, which fits into both of its buffers."""
     buffers = list(zip(*map(_arrays, op.operand_shapes[:2]), strict=True))
     read, written = op.operand_shapes[2:]
-    if isinstance(op.operand_shapes[0], TupleShape):
+    if isinstance(op.operand_shape(0), TupleShape):
         offsets = list(zip(_elements(read), _elements(written), strict=True))
     else:
         offsets = [(read, written)]
@@ -248,13 +248,13 @@ def _need_offsets(op: OpView, buffer: Shape, offsets: Shape, operand: int) -> No
 def _infer_collective_permute(op: OpView) -> Shape:
     if op.slice_sizes_list:
         _need_in_place_operands(op)
-        return op.operand_shapes[1]
+        return op.operand_shape(1)
     return tuple_or_single(array_operands(op))
 
 
 def _infer_collective_permute_start(op: OpView) -> Shape:
     received = _infer_collective_permute(op)
-    sent = op.operand_shapes[0] if op.slice_sizes_list else received
+    sent = op.operand_shape(0) if op.slice_sizes_list else received
     # Some backends add contexts of their own.
     contexts = need_tuple(op, op.shape, 2, "the result").elements[2:]
     return TupleShape((sent, received, *contexts))

@@ -40,7 +40,7 @@ def dense_operand(op: OpView, index: int) -> ArrayShape:
     A sparse operand may come as a tuple of its values and their places.
     """
     name, sparsity = _SIDES[index], _sparsity(op, index)
-    shape = op.operand_shapes[index]
+    shape = op.operand_shape(index)
     if sparsity is None or not isinstance(shape, TupleShape):
         values = array_operand(op, index)
     elif len(shape.elements) == 2 and isinstance(shape.elements[0], ArrayShape):

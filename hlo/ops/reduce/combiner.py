@@ -28,7 +28,7 @@ def same_but_precision(a: ElementType, b: ElementType) -> bool:
 
 def need_scalar(op: OpView, index: int) -> ArrayShape:
     """Return the shape of an operand that has to be an array of rank 0."""
-    shape = op.operand_shapes[index]
+    shape = op.operand_shape(index)
     if not isinstance(shape, ArrayShape) or shape.dims:
         raise InferError(
             f"{op.opcode}: operand {index} has shape {shape.to_string(False)}, a scalar is needed",

@@ -46,6 +46,8 @@ from hlo.values.types import ElementType
 _BLOCK_BYTES, _BLOCK_ROWS, _LEAST_TILES = 128 * 1024, 96, 4
 # So many blocks there should be for threads to share.
 _TASKS = 16
+# What a kernel computes on its way, or sees under another name.
+_INSIDE = (Role.FUSED, Role.ALIAS)
 
 
 @planner("dot")
@@ -96,7 +98,7 @@ class _Planner:
         """
         found = []
         for inst in self.chain.first:
-            path = _path(self.chain.root, inst)
+            path = _path(self.chain.root, inst, self.roles)
             sums = _sums(inst)
             views = [self._view(inst, n, sums, path, is_settled=is_settled) for n in (0, 1)]
             sources = [source_of(v, self.chain.root, self.roles) for v in views]
@@ -268,13 +270,22 @@ def _in_block(p: Product, row: int) -> Product:
     return replace(p, batch=tuple(replace(d, a=0) for d in p.batch), m=m)
 
 
-def _path(root: Instruction, inst: Instruction) -> tuple[int, ...]:
-    """Return the numbers of operands that lead from an instruction to another one."""
-    paths: dict[Instruction, tuple[int, ...]] = {root: ()}
+def _path(
+    root: Instruction, inst: Instruction, roles: Mapping[Instruction, Role]
+) -> tuple[int, ...]:
+    """Return the numbers of operands that lead from a kernel to a value fused into it."""
+    # How each value is reached first: from which instruction, as which operand.
+    found: dict[Instruction, tuple[Instruction, int]] = {root: (root, -1)}
     todo = [root]
     for node in todo:
+        if node is inst:
+            break
         for number, operand in enumerate(node.operands):
-            if operand not in paths:
-                paths[operand] = (*paths[node], number)
+            if operand not in found and roles[operand] in _INSIDE:
+                found[operand] = node, number
                 todo.append(operand)
-    return paths[inst]
+    path: list[int] = []
+    while inst is not root:
+        inst, number = found[inst]
+        path.append(number)
+    return tuple(reversed(path))
