@@ -80,6 +80,17 @@ _CASES: dict[str, tuple[Any, ...]] = {
                          "size=2x3x3 pad=1_0x1_1x0_2", "b012f_012io->b012f"),
     "groups": ((2, 9, 9, 12), (3, 3, 4, 6), (2, 9, 9, 6), "size=3x3 pad=1_1x1_1",
                "b01f_01io->b01f", 3),
+    "groups of several features": ((2, 9, 10, 72), (3, 3, 8, 72), (2, 9, 10, 72),
+                                   "size=3x3 pad=1_1x1_1", "b01f_01io->b01f", 9),
+    "groups of few features, stride": ((2, 11, 21, 27), (3, 4, 3, 36), (2, 6, 8, 36),
+                                       "size=3x4 stride=2x2 pad=1_1x0_0 rhs_dilate=1x2 "
+                                       "rhs_reversal=0x1", "b01f_01io->b01f", 9),
+    "gradient of groups": ((2, 6, 9, 32), (3, 3, 4, 32), (2, 12, 18, 32),
+                           "size=3x3 pad=1_2x1_2 lhs_dilate=2x2", "b01f_01io->b01f", 8),
+    "more groups than a task has": ((1, 3, 4, 260), (2, 2, 2, 520), (1, 2, 3, 520), "size=2x2",
+                                    "b01f_01io->b01f", 130),
+    "groups in one dimension": ((3, 50, 16), (9, 8, 32), (3, 50, 32), "size=9 pad=4_4",
+                                "b0f_0io->b0f", 2),
     "depthwise": ((2, 9, 9, 40), (3, 3, 1, 40), (2, 9, 9, 40), "size=3x3 pad=1_1x1_1",
                   "b01f_01io->b01f", 40),
     "depthwise, channels first, stride": ((2, 6, 40, 37), (6, 1, 3, 3), (2, 6, 20, 19),
@@ -213,7 +224,10 @@ def test_random_convolutions(seed: int) -> None:
     check(text, args, **(_NARROW if "bf16" in text else _WIDE))
 
 
-@pytest.mark.parametrize("name", ["channels last", "gradient of the input", "groups", "depthwise"])
+@pytest.mark.parametrize(
+    "name",
+    ["channels last", "gradient of the input", "groups", "groups of several features", "depthwise"],
+)
 def test_convolutions_agree_with_xla(name: str) -> None:
     x, w, out, window, labels, *groups = _CASES[name]
     more = f", feature_group_count={groups[0]}" if groups else ""
@@ -225,7 +239,9 @@ def test_convolutions_agree_with_xla(name: str) -> None:
     "case",
     [((4, 30, 30, 32), (3, 3, 32, 64), (4, 30, 30, 64), "b01f_01io->b01f", ""),
      ((4, 30, 30, 64), (3, 3, 1, 64), (4, 30, 30, 64), "b01f_01io->b01f",
-      ", feature_group_count=64")],
+      ", feature_group_count=64"),
+     ((4, 30, 30, 64), (3, 3, 8, 64), (4, 30, 30, 64), "b01f_01io->b01f",
+      ", feature_group_count=8")],
 )  # fmt: skip
 def test_threads_do_not_show(case: tuple[Any, ...]) -> None:
     x, w, out, labels, more = case

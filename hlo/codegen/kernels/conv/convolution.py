@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.conv.stencil import add_stencils
+from hlo.codegen.kernels.conv.stencil_blocks import Blocks
 from hlo.codegen.kernels.conv.stencil_plan import Line, Stencil
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.contraction import (
@@ -35,7 +36,7 @@ from hlo.codegen.kernels.matmul.product import (
 )
 from hlo.codegen.kernels.views import StridedView, element_strides
 from hlo.codegen.loops.kernel import planner
-from hlo.codegen.loops.vectors import Types
+from hlo.codegen.loops.vectors import Types, lanes_of
 from hlo.codegen.targets.base import Plan, Target
 from hlo.ir import Instruction
 from hlo.ops.attrs import ConvDims, WindowDim
@@ -65,7 +66,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
         if not all(p.taps for p in chosen):
             continue
         product = replace(convolution.product(chosen), store=sums.store, exact=is_exact(inst))
-        stencil = None if sums.is_complex else convolution.stencil(product, chosen, sums)
+        stencil = None if sums.is_complex else convolution.stencil(product, chosen, sums, target)
         if stencil is not None and stencil.is_worthwhile:
             stencils.append(stencil)
         else:
@@ -238,7 +239,9 @@ class Convolution:
             Arithmetic(x.et), Types.of(x.et), c_offset,
         )  # fmt: skip
 
-    def stencil(self, p: Product, phases: Sequence[Phase], sums: SumTypes) -> Stencil | None:
+    def stencil(
+        self, p: Product, phases: Sequence[Phase], sums: SumTypes, target: Target
+    ) -> Stencil | None:
         """Return a product of independent groups as a stencil, None if it is not one.
 
         p: the product of the phases, its dimensions in the order in which `product` gives them.
@@ -249,7 +252,14 @@ class Convolution:
         images, *positions = p.m
         *taps, features = p.k
         (outputs,) = p.n
-        correlates = features.size > 1
+        arithmetic = Arithmetic(sums.total)
+        lanes = lanes_of(target, sums.total)
+        has_blocks = (
+            Blocks.fit(features.size, outputs.size, lanes)
+            and (features.a, outputs.c) == (1, 1)
+            and (group.a, group.c) == (features.size, outputs.size)
+        )
+        correlates = features.size > 1 and not has_blocks
         if group.size == 1 or (correlates and (images.size > 1 or outputs.size > 1)):
             return None
         lines = []
@@ -264,14 +274,17 @@ class Convolution:
             lines.insert(0, Line(1, 1, 1, 1, 0, 1, 0))
             of_c, of_b = [0, *of_c], [0, *of_b]
         outer = [d for d in (images, outputs, *runs) if d.size > 1]
+        blocks: tuple[Dim, ...] = ()
+        if has_blocks:
+            blocks = features, outputs
+            outer = [d for d in (images, *runs) if d.size > 1]
         many_strides, few_strides = (of_b, of_c) if correlates else (of_c, of_b)
         y, x = lines
         return Stencil(
             replace(p.a, bounds=()), p.b, group, tuple(outer),
             (features,) if correlates else (), y, x,
             (many_strides[0], many_strides[1]), (few_strides[0], few_strides[1]),
-            correlates, Arithmetic(sums.total), sums.store, p.c_offset,
-            math.prod(self.out),
+            correlates, arithmetic, sums.store, p.c_offset, math.prod(self.out), *blocks,
         )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Convolutions whose groups have one feature: sums over a window, without a matrix product.
+"""Convolutions whose groups have few features: sums over a window, without a matrix product.
 
 A task copies its part of the input to a panel, with zero padding, and processes that in vectors:
-along rows where the result's columns are contiguous, across groups where those are. The gradient of
+along rows where the result's columns are contiguous, across groups where those are. Groups of
+several features are always taken across. The gradient of
 the filter is the same with positions and taps exchanged: few positions, many taps, and sums over
 images too.
 """
@@ -21,9 +22,10 @@ def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> N
     together: dict[tuple[int, ...], list[StencilTiling]] = {}
     for s in stencils:
         lanes = max(1, target.vector_bits // (8 * s.arithmetic.bytes))
-        enough = s.groups.size * 2 >= lanes
-        contiguous = s.groups.a == 1 if s.correlates else s.groups.c == 1
-        plan = StencilTiling(s, lanes, enough and contiguous)
+        enough = s.features * 2 >= lanes
+        contiguous = s.groups.a == 1 if s.correlates else s.groups.c == s.outputs.size
+        across = s.inputs.size > 1 or (enough and contiguous)
+        plan = StencilTiling(s, lanes, across, target.vector_registers)
         # Interleaved phases are written while the result is in the cache.
         together.setdefault(tuple(plan.task_sizes), []).append(plan)
     for plans in together.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from hlo.codegen.kernels.conv.stencil_blocks import places_at_once
 from hlo.codegen.kernels.conv.stencil_rows import Taps
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.product import Dim, Dims, Source, count
@@ -15,6 +16,8 @@ from hlo.codegen.loops.vectors import Types
 _FEW, _PANEL_BYTES = 49, 128 * 1024
 # Vectors of groups in a panel.
 _VECTORS = 4
+# What a group has of features, unless there are several.
+_ONE = Dim(1)
 # Shares of the images whose sums are added up apart, where there are few other tasks.
 _TASKS, _TASK_WORK = 16, 20_000
 
@@ -51,6 +54,8 @@ class Stencil:
     groups: independent of each other. outer: what else the result has (images, several outputs of a
     group). summed: what is added up beside the window (images, for the gradient of the filter).
     y, x: the window. many, few: strides of B and C along the window's places in (y, x).
+    inputs, outputs: the features of a group of the input, which are added up, and of the result,
+    contiguous from one group to the next.
     """
 
     a: Source
@@ -68,6 +73,17 @@ class Stencil:
     store: Types
     c_offset: int
     elements: int
+    inputs: Dim = _ONE
+    outputs: Dim = _ONE
+
+    @property
+    def features(self) -> int:
+        """Features of the result that vectors may be of."""
+        return self.groups.size * self.outputs.size
+
+    def of_inputs(self, features: int) -> int:
+        """Return how many features of the input go with so many of the result, whole groups."""
+        return features // self.outputs.size * self.inputs.size
 
     @property
     def few_places(self) -> int:
@@ -82,35 +98,43 @@ class Stencil:
     def is_whole(self) -> bool:
         """True when no other stencils, nor zeros, lie between elements of the result."""
         places = self.few_places if self.correlates else self.y.many * self.x.many
-        return places * self.groups.size * count(self.outer) == self.elements
+        return places * self.features * count(self.outer) == self.elements
 
     @property
     def work(self) -> int:
         """Multiplications."""
         places = self.y.many * self.x.many * self.few_places
-        return self.groups.size * count(self.outer) * count(self.summed) * places
+        each = self.features * self.inputs.size
+        return each * count(self.outer) * count(self.summed) * places
 
 
 @dataclass(frozen=True)
 class StencilTiling:
-    """How a stencil is cut into tasks. across: vectors are of groups, not of places in a row."""
+    """How a stencil is cut into tasks. across: vectors are of features, not of places in a row."""
 
     s: Stencil
     lanes: int
     across: bool
+    registers: int
 
     # --- a task's part --------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Groups in an element of the panel."""
+        """Features of the result that a task computes at a place."""
         if not self.across:
             return 1
-        return min(_VECTORS, -(-self.s.groups.size // self.lanes)) * self.lanes
+        return min(_VECTORS, -(-self.s.features // self.lanes)) * self.lanes
 
     @property
-    def group_blocks(self) -> int:
-        return -(-self.s.groups.size // self.width)
+    def input_width(self) -> int:
+        """Features in an element of the panel."""
+        return self.s.of_inputs(self.width)
+
+    @property
+    def blocks(self) -> int:
+        """How many tasks share the features of a place."""
+        return -(-self.s.features // self.width)
 
     @property
     def rows(self) -> int:
@@ -130,19 +154,24 @@ class StencilTiling:
         """Parts of what is summed that are added up apart."""
         if not self.s.correlates or not self.s.is_whole:
             return 1
-        others = count(self.s.outer) * self.group_blocks
+        others = count(self.s.outer) * self.blocks
         want = min(_TASKS, self.s.work // (_TASK_WORK * self.lanes)) // others
         return max(1, min(count(self.s.summed), want))
 
     @property
     def task_sizes(self) -> list[int]:
-        """Shares, outer dimensions, blocks of groups, blocks of rows (filters only)."""
-        blocks = 1 if self.s.correlates else self.row_blocks
-        return [self.shares, *(d.size for d in self.s.outer), self.group_blocks, blocks]
+        """Shares, outer dimensions, blocks of features, blocks of rows (filters only)."""
+        rows = 1 if self.s.correlates else self.row_blocks
+        return [self.shares, *(d.size for d in self.s.outer), self.blocks, rows]
 
     @property
     def tasks(self) -> int:
         return math.prod(self.task_sizes)
+
+    @property
+    def places(self) -> int:
+        """Places that are computed at once, where groups have several features."""
+        return places_at_once(self.s.x.many, self.s.x.few, self.registers)
 
     # --- the panel of the input, in elements of the arithmetic ----------------------------------
 
@@ -151,7 +180,7 @@ class StencilTiling:
         """The distance of phases of columns."""
         x = self.s.x
         columns = -(-x.reach(x.many) // x.step)
-        return columns * self.width if self.across else columns + self.lanes
+        return columns * self.input_width if self.across else columns + self.lanes
 
     @property
     def row(self) -> int:
@@ -183,8 +212,13 @@ class StencilTiling:
         )
         if not self.across:
             return plain and s.many[1] == 1
-        inner = s.groups.b if s.correlates else s.groups.c
+        inner = s.groups.b if s.correlates else self.feature_step
         return plain and inner == 1 and (not s.correlates or s.groups.size % self.lanes == 0)
+
+    @property
+    def feature_step(self) -> int:
+        """The distance of features of a vector in the result."""
+        return self.s.outputs.c or self.s.groups.c
 
     @property
     def sums(self) -> int:
@@ -209,13 +243,18 @@ class StencilTiling:
         return tuple(d for d in self.s.outer if d.b)
 
     @property
-    def factor_groups(self) -> int:
-        """Groups in the packed filter: whole vectors."""
-        return self.group_blocks * self.width
+    def factor_width(self) -> int:
+        """Features of the result in the packed filter: whole vectors."""
+        return self.blocks * self.width
 
     @property
     def factor_count(self) -> int:
-        return count(self.factor_dims) * self.factor_groups * self.s.few_places
+        return count(self.factor_dims) * self.factors * self.factor_width
+
+    @property
+    def factors(self) -> int:
+        """How many factors a feature of the result has."""
+        return self.s.few_places * self.s.inputs.size
 
     @property
     def taps(self) -> Taps:

@@ -49,6 +49,11 @@ class Taps:
 
 
 _PANEL = "ptr readonly %x, i64 %x_row, i64 %x_tap, i64 %x_phase"
+# Of filters in vectors of features.
+FILTER_PARAMETERS = (
+    f"{_PANEL}, i64 %x_column, ptr readonly %w, i64 %w_tap, ptr noalias %c, i64 %c_row, "
+    "i64 %c_column, i64 %rows, i64 %columns, i64 %count"
+)
 
 
 def filter_row(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
@@ -125,11 +130,8 @@ def filter_groups(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lan
 
             b.choose(whole, store, part)
 
-    parameters = (
-        f"{_PANEL}, i64 %x_column, ptr readonly %w, i64 %w_tap, ptr noalias %c, i64 %c_row, "
-        "i64 %c_column, i64 %rows, i64 %columns, i64 %count"
-    )
-    return define(module, f"filter.groups.{arithmetic.name}.{taps}.{lanes}", parameters, write)
+    name = f"filter.groups.{arithmetic.name}.{taps}.{lanes}"
+    return define(module, name, FILTER_PARAMETERS, write)
 
 
 def _group_offsets(b: Builder, taps: Taps) -> list[Index]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from hlo.codegen.kernels.conv.stencil_blocks import Blocks, filter_blocks
 from hlo.codegen.kernels.conv.stencil_plan import StencilTiling
 from hlo.codegen.kernels.conv.stencil_rows import (
     correlate_groups,
@@ -15,7 +16,7 @@ from hlo.codegen.kernels.conv.stencil_rows import (
 )
 from hlo.codegen.kernels.matmul.gemm import over_tasks
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
-from hlo.codegen.kernels.matmul.product import Source, count
+from hlo.codegen.kernels.matmul.product import Dim, Source, count, merged
 from hlo.codegen.llvm import Index, i64, ptr
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.loops.vectors import Types
@@ -25,36 +26,44 @@ from hlo.codegen.targets.base import Extent
 
 @dataclass(frozen=True)
 class PackFactors:
-    """Writes the filter as [outer][tap][group] for vectors of groups, else [outer][group][tap]."""
+    """Writes the filter as [outer][tap][input][feature] for vectors of features of the result.
+
+    Otherwise it is [outer][group][tap].
+    """
 
     plan: StencilTiling
     scratch: int
 
     def __call__(self, k: Kernel) -> Extent:
         b, plan, s = k.b, self.plan, self.plan.s
-        taps, groups, width = s.few_places, s.groups.size, plan.factor_groups
+        groups, width = s.groups, plan.factor_width
+        features = merged((groups, s.outputs), "b") or (Dim(1),)
+        inner = features[-1]
         types = Types.of(s.b.et, s.arithmetic.total)
         base = k.scratch[self.scratch]
-        if plan.across and width != groups:
+        if plan.across and width != s.features:
             clear(b, base, s.arithmetic.bytes, plan.factor_count)
         with b.loop(k.begin, k.end, plain=True) as at:
-            sizes = [*(d.size for d in plan.factor_dims), s.y.few, s.x.few]
-            *outer, i, j = split_index(b, at, sizes)
+            sizes = [*(d.size for d in plan.factor_dims), s.y.few, s.x.few, s.inputs.size]
+            *outer, i, j, n = split_index(b, at, sizes)
             frm: Index = b.add(b.mul(i, s.few[0]), b.mul(j, s.few[1]))
+            frm = b.add(frm, b.mul(n, s.inputs.b))
             block: Index = 0
             for d, index in zip(plan.factor_dims, outer, strict=True):
                 frm = b.add(frm, b.mul(index, d.b))
                 block = b.add(b.mul(block, d.size), index)
-            tap = b.add(b.mul(i, s.x.few), j)
+            factor = b.add(b.mul(b.add(b.mul(i, s.x.few), j), s.inputs.size), n)
             source = b.element_address(s.b.address(k), scalar.memory_type(s.b.et), frm)
             if plan.across:
-                to = b.mul(b.add(b.mul(block, taps), tap), width)
-                row, column = 0, 1
+                to, step = b.mul(b.add(b.mul(block, plan.factors), factor), width), 1
             else:
-                to, row, column = b.add(b.mul(block, taps * groups), tap), 0, taps
-            place = StridedMatrix(b.element_address(base, s.arithmetic.type, to), row, column)
-            copy(b, k.target, types, place, StridedMatrix(source, 0, s.groups.b), 1, groups)
-        return Extent(count(plan.factor_dims) * taps, groups)
+                to, step = b.add(b.mul(block, plan.factors * groups.size), factor), plan.factors
+            place = b.element_address(base, s.arithmetic.type, to)
+            copy(
+                b, k.target, types, StridedMatrix(place, inner.size * step, step),
+                StridedMatrix(source, features[0].b, inner.b), count(features[:-1]), inner.size,
+            )  # fmt: skip
+        return Extent(count(plan.factor_dims) * plan.factors, s.features)
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,9 @@ class _Task:
         b, s, plan = self.b, self.s, self.plan
         self.share, *self.outer, block, self.row_block = split_index(b, task, plan.task_sizes)
         self.first = b.mul(block, plan.width)
-        self.groups: Index = plan.width
-        if s.groups.size % plan.width:
-            self.groups = b.minimum(plan.width, b.sub(s.groups.size, self.first))
+        self.features: Index = plan.width
+        if s.features % plan.width:
+            self.features = b.minimum(plan.width, b.sub(s.features, self.first))
 
     def write(self) -> None:
         if self.s.correlates:
@@ -116,7 +125,7 @@ class _Task:
     def _offset(self, side: str) -> Index:
         """Return the offset of the task's first group in an array."""
         b, s = self.b, self.s
-        at = b.mul(self.first, s.groups.stride(side))
+        at = b.mul(b.udiv(self.first, s.outputs.size), s.groups.stride(side))
         for d, i in zip(s.outer, self.outer, strict=True):
             at = b.add(at, b.mul(i, d.stride(side)))
         return at
@@ -143,11 +152,12 @@ class _Task:
         high = b.minimum(reach, b.sub(y.size, above))
         columns = x.reach(x.many)
         left, right = max(0, -x.low), min(columns, x.size - x.low)
+        inputs = b.mul(b.udiv(self.features, s.outputs.size), s.inputs.size)
         for phase in range(min(x.step, columns)):
             i0, i1 = (max(0, -(-(edge - phase) // x.step)) for edge in (left, right))
             start = b.add(at, b.mul(b.add(row0, low), y.stride))
             start = b.add(start, (i0 * x.step + phase) * x.stride)
-            to = b.add(b.mul(low, plan.row), phase * plan.phase + i0 * plan.width)
+            to = b.add(b.mul(low, plan.row), phase * plan.phase + i0 * plan.input_width)
             number, step = b.sub(high, low), x.step * x.stride
             if not plan.across:
                 copy(
@@ -160,14 +170,14 @@ class _Task:
                 place = self._element(self.panel, b.add(to, b.mul(r, plan.row)))
                 frm = self._in(s.a, b.add(start, b.mul(r, y.stride)))
                 copy(
-                    b, self.k.target, types, StridedMatrix(place, plan.width, 1),
-                    StridedMatrix(frm, step, s.groups.a), i1 - i0, self.groups,
+                    b, self.k.target, types, StridedMatrix(place, plan.input_width, 1),
+                    StridedMatrix(frm, step, s.inputs.a or s.groups.a), i1 - i0, inputs,
                 )  # fmt: skip
 
     def _vectors(self) -> Iterator[tuple[int, Index]]:
-        """Yield where each vector of an element of the panel starts, and its groups."""
+        """Yield where each vector of features starts, and how many there are from it on."""
         for v in range(0, self.plan.width, self.plan.lanes):
-            yield v, self.b.sub(self.groups, v) if v else self.groups
+            yield v, self.b.sub(self.features, v) if v else self.features
 
     # --- filters --------------------------------------------------------------------------------
 
@@ -187,12 +197,11 @@ class _Task:
         for d, i in zip(s.outer, self.outer, strict=True):
             if d.b:
                 block = b.add(b.mul(block, d.size), i)
-        taps = s.few_places
-        w = b.mul(block, taps * plan.factor_groups)
+        w = b.mul(block, plan.factors * plan.factor_width)
         x_row, x_tap = plan.row * s.y.step, plan.row * s.y.jump
         panel = i64(x_row), i64(x_tap), i64(plan.phase)
         if plan.across:
-            function = filter_groups(b.module, s.arithmetic, plan.taps, plan.lanes)
+            function = self._filter_function()
             w = b.add(w, self.first)
             for v, here in self._vectors():
                 # A block may have fewer vectors than others.
@@ -200,15 +209,16 @@ class _Task:
                     b.call_void(
                         function,
                         [
-                            ptr(self._element(self.panel, v)), *panel, i64(plan.width),
+                            ptr(self._element(self.panel, s.of_inputs(v))), *panel,
+                            i64(plan.input_width),
                             ptr(self._element(self.factors, b.add(w, v))),
-                            i64(plan.factor_groups), ptr(self._element(c, v)), i64(c_row),
+                            i64(plan.factor_width), ptr(self._element(c, v)), i64(c_row),
                             i64(c_column), i64(rows), i64(s.x.many), i64(here),
                         ],
                     )  # fmt: skip
         else:
             function = filter_row(b.module, s.arithmetic, plan.taps, plan.lanes)
-            w = b.add(w, b.mul(self.first, taps))
+            w = b.add(w, b.mul(self.first, plan.factors))
             factors, counts = ptr(self._element(self.factors, w)), (i64(rows), i64(s.x.many))
             b.call_void(function, [ptr(self.panel), *panel, factors, ptr(c), i64(c_row), *counts])
         if plan.in_place:
@@ -223,9 +233,17 @@ class _Task:
             place = s.store.result_address(b, result, b.mul(r, s.many[0]))
             frm = self._element(c, b.mul(r, c_row))
             copy(
-                b, self.k.target, s.store, StridedMatrix(place, s.many[1], s.groups.c),
-                StridedMatrix(frm, c_column, 1), s.x.many, self.groups,
+                b, self.k.target, s.store, StridedMatrix(place, s.many[1], plan.feature_step),
+                StridedMatrix(frm, c_column, 1), s.x.many, self.features,
             )  # fmt: skip
+
+    def _filter_function(self) -> str:
+        """Return the function for one vector of features."""
+        module, s, plan = self.b.module, self.s, self.plan
+        if s.inputs.size == 1:
+            return filter_groups(module, s.arithmetic, plan.taps, plan.lanes)
+        blocks = Blocks(s.inputs.size, s.outputs.size, plan.places)
+        return filter_blocks(module, s.arithmetic, plan.taps, plan.lanes, blocks)
 
     # --- gradients of filters -------------------------------------------------------------------
 
@@ -265,7 +283,7 @@ class _Task:
                     frm = self._in(s.b, b.add(other, b.mul(r, y_row)))
                     copy(
                         b, self.k.target, types, StridedMatrix(place, plan.width, 1),
-                        StridedMatrix(frm, y_column, s.groups.b), s.x.many, self.groups,
+                        StridedMatrix(frm, y_column, s.groups.b), s.x.many, self.features,
                     )  # fmt: skip
             else:
                 copy(
@@ -305,5 +323,5 @@ class _Task:
             frm = self._element(self.sums, i * s.x.few * plan.width)
             copy(
                 b, self.k.target, store, StridedMatrix(to, s.few[1], s.groups.c),
-                StridedMatrix(frm, plan.width, 1), s.x.few, self.groups,
+                StridedMatrix(frm, plan.width, 1), s.x.few, self.features,
             )  # fmt: skip

@@ -1,0 +1,126 @@
+"""The inner loop of convolutions whose groups have a few features, as a function of no shape.
+
+A vector has the features of the result of one or several whole groups. What they take from the
+input are features of the same groups: one after the other of each group, repeated in the lanes of
+the group by a shuffle, is multiplied by a vector of the filter. No element of the input is copied
+for another tap, and each shuffle serves all taps of a row that see its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo.codegen.kernels.conv.stencil_rows import FILTER_PARAMETERS, Taps
+from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
+from hlo.codegen.llvm import Builder, ModuleBuilder, Val
+from hlo.codegen.loops.vectors import define, lanes_below, masked_store, vector_at
+from hlo.llvm import vector_type
+
+# Of each group, features of the input, each of which is code of its own.
+_INPUTS = 8
+# Places that are computed at once, at the most.
+_PLACES = 8
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Features of a group, of the input and of the result, and places that are computed at once."""
+
+    inputs: int
+    outputs: int
+    places: int
+
+    @staticmethod
+    def fit(inputs: int, outputs: int, lanes: int) -> bool:
+        """True when vectors of the result have whole groups, and those of the input, too."""
+        return 1 < inputs <= min(outputs, _INPUTS) and lanes % outputs == 0
+
+    def spread(self, number: int, lanes: int) -> list[int]:
+        """Return which feature of a vector of the input each lane takes: one of each group."""
+        return [lane // self.outputs * self.inputs + number for lane in range(lanes)]
+
+
+def places_at_once(columns: int, taps: int, registers: int) -> int:
+    """Return of how many places in a row of `columns` a window's row of taps is summed at once.
+
+    Each tap of a row has a sum of its own: that is as many chains of additions, which are shorter.
+    """
+    most = max(1, min(_PLACES, 3 * registers // 4 // taps))
+    return -(-columns // -(-columns // most))
+
+
+def filter_blocks(
+    module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int, blocks: Blocks
+) -> str:
+    """Return the function that filters a panel in vectors of features of several groups.
+
+    Its parameters are those of `filter_groups`; w has a vector for each tap and feature of a
+    group's input. There are no fewer columns than places that are computed at once.
+    """
+
+    def write(b: Builder) -> None:
+        s, align, places = arithmetic.type, arithmetic.bytes, range(blocks.places)
+        vector = vector_type(lanes, s)
+        taps_of_row = range(taps.columns)
+        # By the phase and the column that they see: places and taps.
+        seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for place in places:
+            for i in taps_of_row:
+                column = i * taps.jump
+                key = column % taps.step, column // taps.step + place
+                seen.setdefault(key, []).append((place, i))
+        mask = lanes_below(b, 0, "%count", lanes)
+        whole = b.compare("sge", "%count", lanes)
+        zeros = [Val(vector, "zeroinitializer")] * (blocks.places * taps.columns)
+
+        def add_row(at: str, factors: str, sums: Sequence[Val]) -> list[Val]:
+            """Add what a row of taps contributes: of each place, the sums of all columns."""
+            sums = list(sums)
+            for number in range(blocks.inputs):
+                spread = blocks.spread(number, lanes)
+                offsets = [b.mul("%w_tap", i * blocks.inputs + number) for i in taps_of_row]
+                row = [vector_at(b, vector, factors, s, offset) for offset in offsets]
+                for (phase, first), users in seen.items():
+                    here = b.add(b.mul("%x_phase", phase), b.mul("%x_column", first))
+                    x = vector_at(b, vector, at, s, here)
+                    x = b.shuffle_vector(x, x, spread)
+                    for place, i in users:
+                        n = place * taps.columns + i
+                        sums[n] = arithmetic.multiply_add(b, x, row[i], sums[n])
+            return sums
+
+        def store(total: Val, address: str) -> None:
+            def all_lanes() -> Sequence[Val]:
+                b.store(total, address, align=align)
+                return ()
+
+            def some_lanes() -> Sequence[Val]:
+                masked_store(b, total, address, mask, align)
+                return ()
+
+            b.choose(whole, all_lanes, some_lanes)
+
+        w_row = b.mul("%w_tap", taps.columns * blocks.inputs)
+        with (
+            b.loop(0, "%rows", plain=True) as r,
+            b.loop(0, "%columns", blocks.places, plain=True) as q,
+        ):
+            # The last places are those at the end of the row: what is computed twice is the same.
+            first = b.minimum(q, b.sub("%columns", blocks.places))
+            at = b.add(b.mul(r, "%x_row"), b.mul(first, "%x_column"))
+            with b.carrying(0, taps.rows, zeros, plain=True) as turn:
+                here = b.element_address("%x", s, b.add(at, b.mul(turn.index, "%x_tap")))
+                factors = b.element_address("%w", s, b.mul(turn.index, w_row))
+                turn.values = add_row(here, factors, turn.values)
+            to = b.add(b.mul(r, "%c_row"), b.mul(first, "%c_column"))
+            for place in places:
+                total, *others = turn.values[place * taps.columns : (place + 1) * taps.columns]
+                for other in others:
+                    total = arithmetic.add(b, total, other)
+                address = b.element_address("%c", s, b.add(to, b.mul(place, "%c_column")))
+                store(total, address)
+
+    each = f"{blocks.inputs}to{blocks.outputs}.{blocks.places}"
+    name = f"filter.blocks.{arithmetic.name}.{taps}.{each}.{lanes}"
+    return define(module, name, FILTER_PARAMETERS, write)
