@@ -45,6 +45,9 @@ class VectorLoop:
 # Loops of so few operations compute two vectors in a turn, and so do loops of so many, in which one
 # vector goes on where the other waits. The others are no faster so, and more code.
 _SHORT, _LONG = 8, 64
+# Short loops that add up compute more: each sum waits for itself, and of more sums each is of fewer
+# elements, and rounded less.
+_SUMS = 4
 # A loop with a known number of turns is worth so many over vectors, if it leaves elements over.
 _MANY = 8
 
@@ -57,6 +60,8 @@ def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
     copies = 1 if _SHORT < body.operations < _LONG else 2
+    if body.sums and body.operations <= _SHORT:
+        copies = _SUMS
     is_all = False
     if isinstance(loop.start, int) and isinstance(loop.end, int):
         turns = loop.end - loop.start

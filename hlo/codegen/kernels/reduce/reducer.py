@@ -26,7 +26,7 @@ _STRIP_BYTES = 8192
 # Desired number of chunks of a large reduction, and the minimum number of elements in one.
 _SHARES, _PART_ELEMENTS = 128, 8192
 # Maximum number of rows of a part, and its number of elements: short sums are more precise.
-_PART_ROWS, BLOCK = 256, 2048
+_PART_ROWS, BLOCK = 128, 512
 
 
 @dataclass(frozen=True)

@@ -187,12 +187,28 @@ def _block_totals(k: Kernel) -> Extent:
         found = split_index(b, line, [r.shape.dims[d] for d in r.lines]) if r.lines else []
         first = b.mul(block, r.block)
         last = b.minimum(b.add(first, r.block), r.length)
-        acc.put(w.element(w.place(found, first)))
-        with b.loop(b.add(first, 1), last) as at:
-            acc.put(w.follow(acc.get(), w.element(w.place(found, at))))
+        if r.combiner.rounds:
+            _add_chunks(w, acc, lambda at, found=found: w.element(w.place(found, at)), first, last)
+        else:
+            acc.put(w.element(w.place(found, first)))
+            with b.loop(b.add(first, 1), last) as at:
+                acc.put(w.follow(acc.get(), w.element(w.place(found, at))))
         for et, value, base in zip(w.held, acc.get(), k.scratch, strict=True):
             scalar.store(b, et, value, base, share)
     return Extent(r.line_count * r.blocks, float(r.block))
+
+
+def _add_chunks(
+    w: _Emitter, acc: Accumulators, element: Callable[[Index], list[Value]], lo: Index, hi: Index
+) -> None:
+    """Add up elements, those of each chunk first: sums of few are rounded less."""
+    b, chunk = w.b, Accumulators(w.b, w.held)
+    acc.put(w.combiner.identity())
+    with b.loop(lo, hi, _CHUNK) as first:
+        chunk.put(w.combiner.identity())
+        with b.loop(0, b.minimum(_CHUNK, b.sub(hi, first))) as i:
+            chunk.put(w.combiner.apply(w.k.elements, chunk.get(), element(b.add(first, i))))
+        acc.put(w.combiner.apply(w.k.elements, acc.get(), chunk.get(), in_order=True))
 
 
 def _along(k: Kernel) -> Extent:
@@ -266,13 +282,23 @@ def _totals_of(w: _Emitter, total: _Total, place: Callable[[Index], Indices], co
     # elements may have any type and be fused.
     rows = Accumulators(b, w.held, _CHUNK)
     (buffer,) = rows.addresses()
+    # What rounds is added up within a chunk, and then to the total before it: each element is part
+    # of few sums, and most of them are small.
+    rounds = w.combiner.rounds
+    within = Accumulators(b, w.held) if rounds else total.acc
     with b.loop(0, count, _CHUNK) as first:
         here = b.minimum(_CHUNK, b.sub(count, first))
         with b.loop(0, here) as j:
             rows.put(w.element(place(b.add(first, j))), j)
-        vector.run(b, buffer, here, total.acc)
+        before = total.acc.get()
+        if rounds:
+            within.put(w.combiner.identity())
+        vector.run(b, buffer, here, within)
         with b.loop(0, here) as j:
-            w.store(rows.get(j), place(b.add(first, j)))
+            found = rows.get(j)
+            w.store(w.follow(before, found) if rounds else found, place(b.add(first, j)))
+        if rounds:
+            total.add(within.get())
 
 
 @dataclass(frozen=True)
