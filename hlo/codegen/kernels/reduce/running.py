@@ -346,7 +346,7 @@ class Vector:
         assert isinstance(start, Val)
         first = b.insert_element(Val(self.type, "poison"), start, 0)
         b.store(b.shuffle_vector(first, first, [0] * self.lanes), carry)
-        with b.loop(0, count, self.lanes) as at:
+        with b.loop(0, count, self.lanes, plain=True) as at:
             address = b.element_address(buffer, self.element, at)
             x = b.load(self.type, address)
             step = 1

@@ -70,7 +70,7 @@ def plan_key_sort(lines: Lines, key: SortKey) -> Plan:
     return Plan(tuple(steps), tuple(lines.count * size for size in sizes), tables)
 
 
-class _Sorter:
+class KeySorter:
     """Emission of parts of a sort into one kernel."""
 
     def __init__(self, k: Kernel) -> None:
@@ -149,7 +149,7 @@ class _Sorter:
 
 def _sort_lines(k: Kernel) -> Extent:
     """Sort each row by one thread."""
-    s = _Sorter(k)
+    s = KeySorter(k)
     b, n, lines = k.b, s.n, s.lines.count
     groups = min(lines, _GROUPS)
     each = -(-lines // groups)
@@ -179,7 +179,7 @@ def _stride(length: int) -> int:
     return length + _BUCKETS * SLACK
 
 
-class _Long(_Sorter):
+class _Long(KeySorter):
     """What the steps of the sort of a long row share: its memory.
 
     Keys come in any order first, and by bucket then. Besides there are: the bucket of each; how

@@ -1,4 +1,4 @@
-"""Sorts: by quicksort or radix where the comparator is the order of one key, else by merging.
+"""Sorts: by quicksort, counting or radix where a key tells the order, else by merging.
 
 The comparator is emitted inline. Rows along the sorted dimension are distributed over threads; a
 long row is sorted block by block, and pairs of sorted runs are merged in pieces whose bounds are
@@ -14,6 +14,7 @@ from functools import cached_property
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.reduce.combiner import element_type
+from hlo.codegen.kernels.sort.counting import counts_keys, plan_counting
 from hlo.codegen.kernels.sort.key_sort import plan_key_sort, sorts_keys
 from hlo.codegen.kernels.sort.keys import SortKey
 from hlo.codegen.kernels.sort.lines import Lines
@@ -48,6 +49,8 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], target: Target) 
     key = SortKey.of(inst.to_apply)
     if key is not None and sorts_keys(inst, lines, key, target):
         return plan_key_sort(lines, key)
+    if key is not None and counts_keys(inst, lines, key):
+        return plan_counting(lines, key)
     if key is not None and _RADIX_MIN <= lines.length < _RADIX_END:
         return plan_radix(inst, lines, key, needed)
     widths = [element_type(o).byte_width for o in inst.operands]
