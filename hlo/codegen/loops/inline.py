@@ -25,16 +25,20 @@ Tree = Any
 
 
 def inline(
-    b: Builder, comp: Computation, args: Sequence[Tree], root: Instruction | None = None
+    b: Builder,
+    comp: Computation,
+    args: Sequence[Tree],
+    root: Instruction | None = None,
+    known: Mapping[Instruction, Val] | None = None,
 ) -> list[Value]:
     """Return the result leaves of a computation on scalars.
 
     root: an instruction to compute instead of the result; arguments that it does not depend on may
-    be None.
+    be None. known: what instructions are known to result in, which need not be computed.
     """
     if root is None and not works_on_scalars(comp):
         return call_function(b, comp, [leaf for a in args for leaf in _leaves(a)])
-    return _leaves(_evaluate(b, comp, args, root or comp.root))
+    return _leaves(_evaluate(b, comp, args, root or comp.root, known))
 
 
 def works_on_scalars(comp: Computation) -> bool:
@@ -57,12 +61,18 @@ _ON_TREES = frozenset(
 )
 
 
-def _evaluate(b: Builder, comp: Computation, args: Sequence[Tree], root: Instruction) -> Tree:
+def _evaluate(
+    b: Builder,
+    comp: Computation,
+    args: Sequence[Tree],
+    root: Instruction,
+    known: Mapping[Instruction, Val] | None = None,
+) -> Tree:
     needed = _ancestors(root)
-    values: dict[Instruction, Tree] = {}
+    values: dict[Instruction, Tree] = dict(known or {})
     before = b.locate(root.span)
     for inst in comp.in_order():
-        if inst in needed:
+        if inst in needed and inst not in values:
             values[inst] = _value(b, inst, args, values)
     b.locate(before)
     return values[root]

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hlo.codegen.kernels.reduce.combiner import Accumulators
+from hlo.codegen.kernels.reduce.combiner import Accumulators, Combiner
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
-from hlo.codegen.llvm import Index, Val
+from hlo.codegen.llvm import FALSE, TRUE, Index, Val
+from hlo.codegen.loops.inline import inline
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.scalar.representation import select
 from hlo.ir import Instruction
 from hlo.values.types import integer_range
 
-LANES = 64
+LANES = 128
 
 
 def position_operand(r: Reduction) -> int | None:
     """Return which operand has increasing positions along the rows, if lanes can be used at all.
 
-    Rows of one dimension, of a reducer that picks, long enough to fill all lanes twice.
+    Rows of one dimension, of a reducer that picks, long enough to fill all lanes.
     """
-    if len(r.reduced) != 1 or r.part < 2 * LANES or not r.combiner.picks:
+    if len(r.reduced) != 1 or r.part < LANES or not r.combiner.picks:
         return None
     dims = [d for d in r.reduced[0] if r.source.dims[d] > 1]
     if len(dims) != 1 or any(et.is_complex for et in r.combiner.held):
@@ -77,9 +78,14 @@ def row_in_lanes(
         values[position] = scalar.arithmetic(b, "add", et, [origin, number])
         return values
 
+    known = _compared_positions(w.combiner, position)
+
+    def follow(held: list[Value], new: list[Value]) -> list[Value]:
+        return inline(b, w.combiner.computation, [*held, *new], known=known)
+
     def advance(source: Accumulators, target: Accumulators, start: Index, count: Index) -> None:
         with b.loop(0, count, folded=True) as j:
-            target.put(w.apply(source.get(j), element(start, j)), j)
+            target.put(follow(source.get(j), element(start, j)), j)
 
     with b.loop(0, LANES, folded=True) as j:
         strip.put(element(first, j), j)
@@ -100,9 +106,23 @@ def row_in_lanes(
     while half:
         with b.loop(0, half, folded=True) as j:
             both = strip.get(j), strip.get(b.add(j, half))
-            strip.put(w.apply(*_in_order(w, *both, position)), j)
+            strip.put(follow(*_in_order(w, *both, position)), j)
         half //= 2
     return strip.get()
+
+
+def _compared_positions(combiner: Combiner, position: int) -> dict[Instruction, Val]:
+    """Return what comparisons of positions result in if the first argument's element is earlier."""
+    pair = [position, position + combiner.count]
+    known: dict[Instruction, Val] = {}
+    for inst in combiner.computation:
+        if inst.opcode != "compare" or any(o.opcode != "parameter" for o in inst.operands):
+            continue
+        numbers = [o.parameter_number for o in inst.operands]
+        if sorted(numbers) == pair:
+            holds = ("LT", "LE", "NE") if numbers == pair else ("GT", "GE", "NE")
+            known[inst] = TRUE if inst.direction in holds else FALSE
+    return known
 
 
 def _in_order(

@@ -188,7 +188,7 @@ def _block_totals(k: Kernel) -> Extent:
         first = b.mul(block, r.block)
         last = b.minimum(b.add(first, r.block), r.length)
         if r.combiner.rounds:
-            _add_chunks(w, acc, lambda at, found=found: w.element(w.place(found, at)), first, last)
+            _add_chunks(w, acc, found, first, last)
         else:
             acc.put(w.element(w.place(found, first)))
             with b.loop(b.add(first, 1), last) as at:
@@ -199,15 +199,16 @@ def _block_totals(k: Kernel) -> Extent:
 
 
 def _add_chunks(
-    w: _Emitter, acc: Accumulators, element: Callable[[Index], list[Value]], lo: Index, hi: Index
+    w: _Emitter, acc: Accumulators, line: Sequence[Index], lo: Index, hi: Index
 ) -> None:
-    """Add up elements, those of each chunk first: sums of few are rounded less."""
+    """Add up elements of a row, those of each chunk first: sums of few are rounded less."""
     b, chunk = w.b, Accumulators(w.b, w.held)
     acc.put(w.combiner.identity())
     with b.loop(lo, hi, _CHUNK) as first:
         chunk.put(w.combiner.identity())
         with b.loop(0, b.minimum(_CHUNK, b.sub(hi, first))) as i:
-            chunk.put(w.combiner.apply(w.k.elements, chunk.get(), element(b.add(first, i))))
+            new = w.element(w.place(line, b.add(first, i)))
+            chunk.put(w.combiner.apply(w.k.elements, chunk.get(), new))
         acc.put(w.combiner.apply(w.k.elements, acc.get(), chunk.get(), in_order=True))
 
 

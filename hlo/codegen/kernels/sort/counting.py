@@ -97,10 +97,10 @@ class _Counter(KeySorter):
                 b.store(self.signed(key), b.element_address(keys, self.t, i))
                 if self.canonical.ties:
                     b.store(b.binary("or", b.load(self.t, differences), difference), differences)
-            with b.loop(0, here, plain=True) as i:
-                bucket = as_index(b, b.load(self.t, b.element_address(keys, self.t, i)))
-                at = b.element_address(counts, "i32", bucket)
-                b.store(b.binary("add", b.load("i32", at), 1), at)
+            with b.loop(0, here, plain=True) as n:
+                key = b.load(self.t, b.element_address(keys, self.t, n))
+                place = b.element_address(counts, "i32", as_index(b, key))
+                b.store(b.binary("add", b.load("i32", place), 1), place)
         return b.icmp("ne", b.load(self.t, differences), 0)
 
     def write_keys(
@@ -153,7 +153,8 @@ def _sort_lines(k: Kernel) -> Extent:
     groups = min(lines, _GROUPS)
     each = -(-lines // groups)
     with b.loop(k.begin, k.end) as group:
-        first, counts = b.mul(group, each), s.counts(group)
+        counts = s.counts(group)
+        first = b.mul(group, each)
         with b.loop(first, b.minimum(b.add(first, each), lines)) as line:
             start = s.lines.start(b, line)
             has_others = s.count(counts, start, 0, n)
