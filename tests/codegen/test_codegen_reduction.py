@@ -148,6 +148,9 @@ PICKS = {
     "last of the largest": "GE",
     "first of the smallest": "LT",
 }
+# Which of equal elements it is, positions tell: the first argument's compared with the second's, or
+# not the second's with the first's.
+TOLD = {"first": ("LT", "LE"), "last": ("GT", "GE")}
 
 
 @pytest.mark.parametrize("pick", PICKS)
@@ -179,6 +182,33 @@ def test_argmax_of_equal_elements_and_nan(
         x = few.astype(et.dtype)
         x.reshape(-1)[places] = np.nan if et.is_float else 0
         check(text, [x, start])
+
+
+@pytest.mark.parametrize("told", TOLD)
+@pytest.mark.parametrize("dims", [[3, 127], [3, 128], [3, 129], [2, 700], [66_000]])
+def test_argmax_of_elements_that_positions_tell(told: str, dims: list[int]) -> None:
+    one, other = TOLD[told]
+    last, kept = len(dims) - 1, shape("", dims[:-1])
+    x = RNG.integers(-3, 3, dims).astype(np.float32)
+    for test in (f"compare(i, j), direction={one}", "not(swapped)"):
+        text = f"""HloModule m
+          f {{ a = f32[] parameter(0) i = s32[] parameter(1)
+            b = f32[] parameter(2) j = s32[] parameter(3)
+            better = pred[] compare(a, b), direction=GT
+            equal = pred[] compare(a, b), direction=EQ
+            swapped = pred[] compare(j, i), direction={other}
+            told = pred[] {test}
+            tie = pred[] and(equal, told)
+            take = pred[] or(better, tie)
+            v = f32[] select(better, a, b)
+            k = s32[] select(take, i, j)
+            ROOT r = (f32[], s32[]) tuple(v, k) }}
+          ENTRY e {{ x = {shape("f32", dims)} parameter(0)
+            n = {shape("s32", dims)} iota(), iota_dimension={last}
+            v = f32[] constant(-inf) z = s32[] constant(0)
+            ROOT r = (f32{kept}, s32{kept}) reduce(x, n, v, z),
+              dimensions={{{last}}}, to_apply=f }}"""
+        assert_same(check(text, [x]), xla_run(text, [x]))
 
 
 def test_a_function_that_is_not_commutative_goes_in_order() -> None:
