@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from hlo.analysis.effects import Effects
@@ -83,6 +83,10 @@ class Congruence:
         found = tuple(numbers[o] for o in inst.operands)
         return tuple(sorted(found)) if inst.spec.has(Trait.COMMUTATIVE) else found
 
+    def values(self, *, layouts: bool = True) -> Values:
+        """Return a table of values of one computation. layouts: as for `value`."""
+        return Values(lambda inst: self.value(inst, layouts=layouts))
+
     def _computation(self, comp: Computation, effects: Effects) -> Hashable:
         """Return a description of a computation: values in the order in which they are needed."""
         numbers: dict[Instruction, int] = {p: n for n, p in enumerate(comp.parameters)}
@@ -123,3 +127,30 @@ class Congruence:
             return "computation", self.number(value)
         hash(value)
         return value
+
+
+class Values:
+    """The numbers of values, which equal ones share.
+
+    Most instructions are the only ones of their opcode on their operands: these are not described.
+    """
+
+    def __init__(self, describe: Callable[[Instruction], Hashable]) -> None:
+        self._describe = describe
+        # By opcode and operands: the only instruction with its number, or numbers by description.
+        self._known: dict[Hashable, tuple[Instruction, int] | dict[Hashable, int]] = {}
+
+    def number(self, inst: Instruction, operands: Hashable, new: int) -> int:
+        """Return the number of a value that is known; else it has the number `new` from now on.
+
+        operands: equal for equal operands.
+        """
+        key = inst.opcode, operands
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = inst, new
+            return new
+        if isinstance(known, tuple):
+            first, number = known
+            known = self._known[key] = {self._describe(first): number}
+        return known.setdefault(self._describe(inst), new)

@@ -13,6 +13,7 @@ _ACTS = 1  # it has to happen even when nothing uses the value
 _VARIES = 2  # the value may be another one the next time
 _DEVICE = 4  # the value depends on the device, or on other devices
 _LOOPS = 8  # it may not end
+_ACTS_OR_VARIES = _ACTS | _VARIES
 
 
 @cache
@@ -52,7 +53,7 @@ class Effects:
         return self._bits[comp]
 
     def _of(self, inst: Instruction) -> int:
-        bits = _own(inst.spec.name)
+        bits = _own(inst.opcode)
         if bits & _ACTS and inst.custom_call_has_side_effect is False:
             bits = _DEVICE  # a function, by its own word, but of what the host has for it
         if inst.spec.computation_attrs:
@@ -69,7 +70,9 @@ class Effects:
 
     def is_function(self, inst: Instruction) -> bool:
         """True for a pure, deterministic function of the operands."""
-        return not self._of(inst) & (_ACTS | _VARIES)
+        if not inst.spec.computation_attrs and not _own(inst.opcode) & _ACTS_OR_VARIES:
+            return True  # as most are
+        return not self._of(inst) & _ACTS_OR_VARIES
 
     def is_foldable(self, inst: Instruction) -> bool:
         """True for a pure function of the operands that does not depend on the device."""

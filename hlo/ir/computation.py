@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,6 +40,8 @@ class Computation:
         self._instructions: dict[str, Instruction] = {}
         self._parameters: list[Instruction] = []
         self._call_sites: dict[Instruction, None] = {}
+        # How many instructions of each opcode there are.
+        self._opcodes: dict[str, int] = {}
         self._root: Instruction | None = None
         # True while the instructions are known to be after what they need. What changes edges
         # says that it is not known any more.
@@ -74,6 +77,10 @@ class Computation:
     def call_sites(self) -> Sequence[Instruction]:
         """The instructions that may name computations in their attributes, in order."""
         return list(self._call_sites)
+
+    def has_opcode(self, opcodes: Container[str]) -> bool:
+        """Return whether any instruction has one of some opcodes, without looking at each."""
+        return any([count and opcode in opcodes for opcode, count in self._opcodes.items()])
 
     @property
     def result_shape(self) -> Shape:
@@ -171,9 +178,11 @@ class Computation:
             for operand in inst.operands:
                 if operand._parent is not self:
                     self._is_ordered = False
+        opcode = inst.opcode
+        self._opcodes[opcode] = self._opcodes.get(opcode, 0) + 1
         if inst.spec.computation_attrs:
             self._call_sites[inst] = None
-        if inst.opcode == "parameter":
+        if opcode == "parameter":
             self._add_parameter(inst)
         if root:
             self._root = inst
@@ -214,6 +223,7 @@ class Computation:
         inst.drop_edges()
         del self._instructions[inst.name]
         self._call_sites.pop(inst, None)
+        self._opcodes[inst.opcode] -= 1
         inst._parent = None
         if inst.opcode == "parameter":
             # The caller renumbers the others: the numbers are part of the signature.
@@ -266,6 +276,7 @@ class Computation:
     def _set_order(self, named: dict[str, Instruction]) -> None:
         self._instructions = named
         self._call_sites = {i: None for i in named.values() if i.spec.computation_attrs}
+        self._opcodes = dict(Counter([i.opcode for i in named.values()]))
         self._is_ordered = False  # and of a cycle there is no valid order
 
     def clone(
@@ -338,7 +349,13 @@ def callees_first(
 
     def callees(comp: Computation) -> Iterator[Computation]:
         for inst in comp.call_sites:
-            yield from inst.called_computations
+            attrs = inst.attrs  # without a list for each of them: all passes come here
+            for key in inst.spec.computation_attrs:
+                value = attrs[key]
+                if isinstance(value, tuple):
+                    yield from value
+                elif value is not None:
+                    yield value
 
     for start in starts:
         if start in done or start in known:

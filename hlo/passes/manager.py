@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -58,7 +59,9 @@ def run_pipeline(
     Raises HloError of passes and of observers; the module is then as the last pass left it.
     """
     runner = _Runner(module, observers)
-    runner.run(pipeline)
+    # Observers may copy the module again and again; copies that are not needed any more are cycles.
+    with nullcontext() if observers else collector_paused():
+        runner.run(pipeline)
     return runner.runs
 
 

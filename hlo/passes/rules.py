@@ -97,12 +97,13 @@ class RuleSet:
             return
         effects = Effects()
         for comp in unfused(module) if computations is None else computations:
-            _Worklist(comp, self, rewrites, effects, skip).run()
+            if comp.has_opcode(self._by_opcode):
+                _Worklist(comp, self, rewrites, effects, skip).run()
 
 
 def has_opcode(module: Module, opcodes: Container[str]) -> bool:
     """True if any instruction has one of some opcodes: a pass may have nothing to look for."""
-    return any(inst.opcode in opcodes for inst in module.instructions())
+    return any(comp.has_opcode(opcodes) for comp in module.computations)
 
 
 def is_configured(inst: Instruction) -> bool:
@@ -178,7 +179,7 @@ class _Worklist:
 
     def _visit(self, inst: Instruction) -> None:
         rules = self._rules_for(inst)
-        if not rules or self._effects.is_removable(inst):
+        if not rules or (not inst.num_users and self._effects.is_removable(inst)):
             return  # the operands' other users need not care; dce takes what is removable
         if inst.control_predecessors or inst.control_successors or is_configured(inst):
             return

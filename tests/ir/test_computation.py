@@ -1,4 +1,4 @@
-"""What a computation keeps up to date while it is edited: a valid order, and its call sites."""
+"""What a computation keeps up to date while it is edited: a valid order, call sites, opcodes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ def _check(comp: Computation) -> None:
     if _is_valid(list(comp)):
         assert order == list(comp)
     assert comp.call_sites == [i for i in comp if i.opcode == "call"]
+    present = {i.opcode for i in comp}
+    for opcode in ("parameter", "negate", "call", "add", "subtract", "while"):
+        assert comp.has_opcode([opcode]) == (opcode in present)
 
 
 @pytest.mark.parametrize("seed", range(20))

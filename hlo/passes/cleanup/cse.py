@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
@@ -83,16 +83,16 @@ def _merge(
     region: Callable[[Instruction], int | None],
 ) -> None:
     numbers: dict[Instruction, int] = {}
-    number_of: dict[Hashable, int] = {}
-    first: dict[Hashable, Instruction] = {}
+    values = congruence.values(layouts=layouts)
+    first: dict[tuple[int, int], Instruction] = {}
     for number, inst in enumerate(comp.in_order()):
         numbers[inst] = number
         if inst.opcode in _KEPT_APART or has_control_edges(inst) or not effects.is_function(inst):
             continue
-        key = congruence.value(inst, layouts=layouts), congruence.operands(inst, numbers)
-        numbers[inst] = number_of.setdefault(key, number)
+        operands = congruence.operands(inst, numbers)
+        numbers[inst] = values.number(inst, operands, number)
         where = region(inst)
-        same = first.setdefault((key, where) if where else key, inst)
+        same = first.setdefault((numbers[inst], where or 0), inst)
         if same is inst or where is None or effects.is_removable(inst):
             continue
         if not rewrites.allow("cse", inst):

@@ -13,13 +13,16 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
 from hlo.ops import Trait
-from hlo.passes.rules import unfused
+from hlo.passes.rules import has_opcode, unfused
 from hlo.values.types import Shape, TupleShape
+
+_LOOP = ("while",)
 
 
 def loops_of(module: Module) -> list[Instruction]:
     """Return the loops, inner before outer."""
-    return [i for comp in unfused(module) for i in comp if i.opcode == "while"]
+    computations = [c for c in unfused(module) if c.has_opcode(_LOOP)]
+    return [i for comp in computations for i in comp if i.opcode == "while"]
 
 
 def until_unchanged(module: Module, visit: Callable[[Instruction], bool]) -> None:
@@ -28,8 +31,9 @@ def until_unchanged(module: Module, visit: Callable[[Instruction], bool]) -> Non
     A change inside a loop can make another one around it possible, and the other way round: every
     other time those around others come first, so that neither goes one loop further a time.
     """
-    while _from_outside(module, visit) and _from_inside(module, visit):
-        pass
+    while has_opcode(module, _LOOP) and _from_outside(module, visit):
+        if not _from_inside(module, visit):
+            break
 
 
 def _from_inside(module: Module, visit: Callable[[Instruction], bool]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
@@ -95,8 +95,8 @@ class Inlined:
     def __init__(self, comp: Computation, effects: Effects, congruence: Congruence) -> None:
         self.computation = Computation(comp.name)
         self.owners: dict[Instruction, Instruction] = {}
-        self._congruence = congruence
-        self._shared: dict[Hashable, Instruction] = {}
+        self._values = congruence.values()
+        self._shared: list[Instruction] = []
         made: dict[Instruction, Instruction] = {}
         roots, opaque = set[Instruction](), set[Instruction]()
         for inst in comp.in_order():
@@ -140,10 +140,10 @@ class Inlined:
 
     def _share(self, inst: Instruction, args: list[Instruction]) -> Instruction:
         """Return a copy of an instruction, the same for equal ones."""
-        key = self._congruence.value(inst), tuple(args)
-        if key not in self._shared:
-            self._shared[key] = self.computation.add(inst.clone(args))
-        return self._shared[key]
+        number = self._values.number(inst, tuple(args), len(self._shared))
+        if number == len(self._shared):
+            self._shared.append(self.computation.add(inst.clone(args)))
+        return self._shared[number]
 
 
 def inlined(comp: Computation, rewrites: Rewrites) -> Inlined:
