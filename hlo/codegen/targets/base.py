@@ -78,6 +78,11 @@ class Target(ABC):
         return 16
 
     @property
+    def has_masked_memory(self) -> bool:
+        """True when vectors of any element type are loaded and stored under a mask."""
+        return False
+
+    @property
     def most_shares(self) -> int:
         """How many shares a kernel's iterations are cut into at the most.
 
@@ -148,11 +153,6 @@ class LlvmTarget(Target):
     def has_float_maximum(self) -> bool:
         """True when the larger of two floats, as `llvm.maximum` has it, takes few instructions."""
         return True
-
-    @property
-    @abstractmethod
-    def has_masked_memory(self) -> bool:
-        """True when vectors of any element type are loaded and stored under a mask."""
 
     @property
     @abstractmethod

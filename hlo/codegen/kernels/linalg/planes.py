@@ -78,7 +78,7 @@ class Field:
         vectors = 1 if columns <= self.lanes else 2
         registers = target.vector_registers - 1 - vectors
         rows = max(1, min(12, (registers - 1) // vectors))
-        return outer_product(self.part, rows, vectors, self.lanes)
+        return outer_product(target, self.part, rows, vectors)
 
 
 @dataclass(frozen=True)

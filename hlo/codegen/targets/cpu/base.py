@@ -56,10 +56,6 @@ class Cpu(LlvmTarget):
         return self.vector_bits > SCALAR_BITS
 
     @property
-    def has_masked_memory(self) -> bool:
-        return False
-
-    @property
     def folds_loops(self) -> bool:
         return False
 

@@ -16,7 +16,6 @@ from hlo.codegen.kernels.matmul.microkernels.outer_product import (
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
 from hlo.codegen.kernels.matmul.microkernels.registry import family
 from hlo.codegen.llvm import Builder, Val
-from hlo.codegen.loops.vectors import lanes_of
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.llvm import as_vector, vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
@@ -50,4 +49,4 @@ def bf16_pairs(
             ".bf16", 2, _BF16, _BF16, multiply_add, exact=False, features=frozenset({feature})
         )
         for (rows, vectors), m in register_tiles(target):
-            yield outer_product(total, rows, vectors, lanes_of(target, total), m=m, groups=groups)
+            yield outer_product(target, total, rows, vectors, m=m, groups=groups)

@@ -35,12 +35,11 @@ def block_function(module: ModuleBuilder, kernel: Microkernel) -> str:
         with b.loop(0, "%columns", kernel.nr, plain=True) as j:
             strip = tile.strip(j)
             columns = b.sub("%columns", j)
-            has_columns = b.compare("sge", columns, kernel.nr)
             with b.loop(0, "%rows", kernel.mr, plain=True) as i:
                 if kernel.writes is Writes.SUMS:
                     tile.add_sums(i, j, strip, columns)
                 else:
-                    tile.write(i, j, strip, columns, has_columns)
+                    tile.write(i, j, strip, columns)
         if kernel.epilogue is not None:
             kernel.epilogue(b)
 
@@ -63,7 +62,8 @@ class _Tile:
         self.b, self.kernel = b, kernel
         self.function = _tile_function(b.module, kernel)
         self.type = kernel.arithmetic.type
-        self.spare = b.alloca(self.type, kernel.mr * kernel.nr, align=64)
+        if kernel.writes is not Writes.PART:
+            self.spare = b.alloca(self.type, kernel.mr * kernel.nr, align=64)
 
     def strip(self, j: Index) -> str:
         """Return where B is from column j on, a multiple of the tile's columns."""
@@ -86,23 +86,27 @@ class _Tile:
         """Call the function of a tile."""
         kernel = self.kernel
         lhs = [ptr(left), *kernel.strides("a"), i64(rows)]
-        limit = [] if kernel.rhs.is_padded else [i64(columns)]
+        limit = [i64(columns)] if kernel.asks_columns else []
         rhs = [ptr(strip), *kernel.strides("b"), *limit]
         self.b.call_void(self.function, [*lhs, *rhs, i64("%k"), *result])
 
-    def write(self, i: Index, j: Index, strip: str, columns: Index, has_columns: Val) -> None:
+    def write(self, i: Index, j: Index, strip: str, columns: Index) -> None:
         """Write a tile in place, or what there is of it by way of memory that has room for all."""
         b, kernel = self.b, self.kernel
         left = self._left(i)
         target = b.element_address("%c", self.type, b.add(b.mul(i, "%c_row"), j))
         rows = b.sub("%rows", i)
-        is_whole = has_columns
-        if kernel.writes is Writes.TILE:
-            is_whole = b.both(has_columns, b.compare("sge", rows, kernel.mr))
 
         def whole() -> Sequence[Val]:
             self._call(left, rows, strip, columns, [ptr(target), i64("%c_row"), _MORE])
             return ()
+
+        if kernel.writes is Writes.PART:
+            whole()
+            return
+        is_whole = b.compare("sge", columns, kernel.nr)
+        if kernel.writes is Writes.TILE:
+            is_whole = b.both(is_whole, b.compare("sge", rows, kernel.mr))
 
         def part() -> Sequence[Val]:
             self._call(left, rows, strip, columns, [self.spare, i64(kernel.nr), FALSE])

@@ -15,8 +15,15 @@ from hlo.codegen.kernels.matmul.microkernels.record import (
 )
 from hlo.codegen.kernels.matmul.microkernels.registry import family
 from hlo.codegen.llvm import Builder, Val
-from hlo.codegen.loops.vectors import lanes_of, prefetch, vector_at
-from hlo.codegen.targets.base import LlvmTarget
+from hlo.codegen.loops.vectors import (
+    lanes_below,
+    lanes_of,
+    masked_load,
+    masked_store,
+    prefetch,
+    vector_at,
+)
+from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.llvm import vector_type
 from hlo.values.types import ElementType
 
@@ -53,7 +60,7 @@ def outer_products(
 ) -> Iterator[Microkernel]:
     """Yield microkernels for any types: operands are converted to the type of sums."""
     for (rows, vectors), m in register_tiles(target):
-        yield outer_product(total, rows, vectors, lanes_of(target, total), m=m)
+        yield outer_product(target, total, rows, vectors, m=m)
 
 
 def register_tiles(target: LlvmTarget) -> list[tuple[tuple[int, int], range]]:
@@ -65,15 +72,16 @@ def register_tiles(target: LlvmTarget) -> list[tuple[tuple[int, int], range]]:
 
 
 def outer_product(
+    target: Target,
     total: ElementType,
     rows: int,
     vectors: int,
-    lanes: int,
     *,
     m: range = ANY_SIZE,
     groups: Groups | None = None,
 ) -> Microkernel:
     """Return the microkernel of a tile of so many rows and vectors of columns."""
+    lanes = lanes_of(target, total)
     if groups is None:
         groups = Groups("", 1, total, total, Arithmetic(total).multiply_add)
     # The products of what is added to A, and adding it.
@@ -93,7 +101,7 @@ def outer_product(
         cycles=_cycles(rows, vectors, extra, lanes * total.bits),
         tile_cycles=15 + rows * vectors,
         emit=emit,
-        writes=Writes.ROWS,
+        writes=Writes.PART if target.has_masked_memory else Writes.ROWS,
         lanes=lanes,
         m=m,
         exact=groups.exact,
@@ -116,7 +124,7 @@ def _cycles(rows: int, vectors: int, extra: float, vector_bits: int) -> float:
 
 
 def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
-    s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.lanes
+    s, lanes = kernel.arithmetic.type, kernel.lanes
     vector, right_type = vector_type(lanes, s), vector_type(lanes, kernel.rhs.type)
     # Rows from `rows` on repeat the last one, so that nothing beyond A is read.
     last = b.sub("%rows", 1)
@@ -129,9 +137,14 @@ def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
     # The lines to be written are fetched while sums are taken, unless those take so long that
     # fetching does not matter.
     is_short = b.compare("sle", "%k", _SHORT)
-    with b.when(b.binary("or", is_short, "%more")):
-        for i, j in places:
-            prefetch(b, b.element_address(targets[i], s, j), to_write=True)
+    with (
+        b.when(b.binary("or", is_short, "%more")),
+        b.loop(0, kernel.nr, lanes, plain=True) as first,
+    ):
+        for row in targets:
+            prefetch(b, b.element_address(row, s, first), to_write=True)
+    is_part = kernel.writes is Writes.PART
+    masks = _present(b, kernel) if is_part else []
     zero = Val(vector, "zeroinitializer")
     shift = Val(kernel.lhs.type, str(groups.shift))
     surplus = len(starts) if groups.shift else 0
@@ -157,6 +170,49 @@ def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
     if extra:
         spare = [extra[n % len(starts)] for n in range(len(sums))]
         sums = [b.binary("sub", x, y) for x, y in zip(sums, spare, strict=True)]
+
+    if is_part:
+        _write_part(b, kernel, targets, sums, masks)
+    else:
+        _write_rows(b, kernel, targets, sums)
+
+
+def _present(b: Builder, kernel: Microkernel) -> list[Val]:
+    """Return which columns there are, as a mask for each vector."""
+    limit = str(b.minimum("%columns", kernel.nr))
+    starts = range(0, kernel.nr, kernel.lanes)
+    return [lanes_below(b, j, limit, kernel.lanes, "i32") for j in starts]
+
+
+def _write_part(
+    b: Builder, kernel: Microkernel, targets: Sequence[str], sums: Sequence[Val],
+    masks: Sequence[Val],
+) -> None:  # fmt: skip
+    """Write the columns that there are, of rows that may be the same."""
+    s, align = kernel.arithmetic.type, kernel.arithmetic.bytes
+    places = [(row, n * kernel.lanes, mask) for row in targets for n, mask in enumerate(masks)]
+
+    def added() -> Sequence[Val]:
+        # At the end: a sum that begins with what is there would be rounded more.
+        return [
+            kernel.arithmetic.add(
+                b, masked_load(b, x.type, b.element_address(row, s, j), mask, align), x
+            )
+            for (row, j, mask), x in zip(places, sums, strict=True)
+        ]
+
+    totals = b.choose(Val("i1", "%more"), added, lambda: sums)
+    for (row, j, mask), total in zip(places, totals, strict=True):
+        masked_store(b, total, b.element_address(row, s, j), mask, align)
+
+
+def _write_rows(
+    b: Builder, kernel: Microkernel, targets: Sequence[str], sums: Sequence[Val]
+) -> None:
+    """Write all columns of the rows that there are."""
+    s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.lanes
+    vector = vector_type(lanes, s)
+    places = [(i, j) for i in range(kernel.mr) for j in range(0, kernel.nr, lanes)]
 
     def added() -> Sequence[Val]:
         # At the end: a sum that begins with what is there would be rounded more.

@@ -15,7 +15,6 @@ from hlo.codegen.kernels.matmul.microkernels.outer_product import (
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
 from hlo.codegen.kernels.matmul.microkernels.registry import family, fits
 from hlo.codegen.llvm import Builder, Val
-from hlo.codegen.loops.vectors import lanes_of
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.llvm import as_vector, vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
@@ -32,7 +31,7 @@ def pairs(
         return
     groups = Groups(".pairs", 2, _S16, _S16, _add_pair_products)
     for (rows, vectors), m in register_tiles(target):
-        yield outer_product(total, rows, vectors, lanes_of(target, total), m=m, groups=groups)
+        yield outer_product(target, total, rows, vectors, m=m, groups=groups)
 
 
 def _add_pair_products(b: Builder, x: Val, y: Val, total: Val) -> Val:

@@ -17,7 +17,6 @@ from hlo.codegen.kernels.matmul.microkernels.outer_product import (
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
 from hlo.codegen.kernels.matmul.microkernels.registry import family, fits
 from hlo.codegen.llvm import Builder, Val
-from hlo.codegen.loops.vectors import lanes_of
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.llvm import as_vector, vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
@@ -46,14 +45,13 @@ def quads(
     """Yield microkernels for operands whose values are of 8 bits, summed in 32 bits."""
     if not (total.is_integer and total.bits == 32):
         return
-    lanes = lanes_of(target, total)
     for groups in _groups(target):
         if not (fits(lhs, groups.lhs) and fits(rhs, groups.rhs)):
             continue
         for (rows, vectors), m in register_tiles(target):
             # What is added to A needs registers.
             fewer = rows - 1 if groups.shift and target.vector_registers < 32 else rows
-            yield outer_product(total, max(1, fewer), vectors, lanes, m=m, groups=groups)
+            yield outer_product(target, total, max(1, fewer), vectors, m=m, groups=groups)
 
 
 def _groups(target: LlvmTarget) -> Iterator[Groups]:

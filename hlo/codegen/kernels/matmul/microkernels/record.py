@@ -66,11 +66,13 @@ class Writes(Enum):
     """What the function of a tile writes, and what its last parameters are.
 
     ROWS: `ptr c, i64 c_row, i1 more`: the first `rows` rows of C's tile; with `more` it adds to
-    what is there. TILE: the same, but always all rows. SUMS: `ptr out`: the sums of the whole tile,
-    row after row without a gap; the loop over tiles adds them to C, whatever its strides.
+    what is there. PART: the same, of the first `columns` columns. TILE: always all rows and
+    columns. SUMS: `ptr out`: the sums of the whole tile, row after row without a gap; the loop over
+    tiles adds them to C, whatever its strides.
     """
 
     ROWS = auto()
+    PART = auto()
     TILE = auto()
     SUMS = auto()
 
@@ -173,14 +175,19 @@ class Microkernel:
                 return [free, k]
 
     @property
+    def asks_columns(self) -> bool:
+        """Whether the function of a tile is told how many columns there are."""
+        return not self.rhs.is_padded or self.writes is Writes.PART
+
+    @property
     def parameters(self) -> str:
         """The parameters of the function of a tile.
 
-        `%rows` and, where columns are not padded, `%columns` tell how many there are from here to
-        the end of the block, which may be more than a tile has; `%k`: how many groups of k.
+        `%rows` and, where it `asks_columns`, `%columns` tell how many there are from here to the
+        end of the block, which may be more than a tile has; `%k`: how many groups of k.
         """
         lhs = ["ptr readonly %a", *self.strides("a"), "i64 %rows"]
-        columns = [] if self.rhs.is_padded else ["i64 %columns"]
+        columns = ["i64 %columns"] if self.asks_columns else []
         rhs = ["ptr readonly %b", *self.strides("b"), *columns]
         result = ["ptr noalias %c", "i64 %c_row", "i1 %more"]
         if self.writes is Writes.SUMS:
