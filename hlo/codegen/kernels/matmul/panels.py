@@ -6,7 +6,8 @@ where the strides are: along rows in vectors, by transposing small squares, or o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Operand, Val, i64, int_const, ptr
@@ -151,20 +152,16 @@ def _transpose(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
 
     def write(b: Builder) -> None:
         def square(r: Index, c: Index) -> None:
-            lines = []
-            for i in range(side):
-                at = b.add(b.mul(b.add(c, i), "%from_column"), r)
-                raw = vector_at(b, vector_type(side, source), "%from", source, at)
-                lines.append(types.convert(b, raw))
-            for i, line in enumerate(_transposed(b, lines)):
-                at = b.add(b.mul(b.add(r, i), "%to_row"), c)
-                address = b.element_address("%to", result, at)
+            first = b.element_address("%from", source, b.add(b.mul(c, "%from_column"), r))
+            raw = [
+                vector_at(b, vector_type(side, source), line, source, 0)
+                for line in _lines(b, first, source, "%from_column", side)
+            ]
+            first = b.element_address("%to", result, b.add(b.mul(r, "%to_row"), c))
+            to = _lines(b, first, result, "%to_row", side)
+            turned = _transposed(b, [types.convert(b, line) for line in raw])
+            for address, line in zip(to, turned, strict=True):
                 b.store(line, address, align=_bytes(types.chain[-1]))
-
-        def single(rows: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
-            with b.loop(*rows, plain=True) as r, b.loop(*columns, plain=True) as c:
-                value = types.load(b, "%from", b.add(b.mul(c, "%from_column"), r))
-                types.store(b, value, "%to", b.add(b.mul(r, "%to_row"), c))
 
         whole_rows, whole_columns = (
             b.mul(b.udiv(b.maximum(n, 0), side), side) for n in ("%rows", "%columns")
@@ -174,11 +171,35 @@ def _transpose(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
             b.loop(0, whole_columns, side, plain=True) as c,
         ):
             square(r, c)
-        single((0, whole_rows), (whole_columns, "%columns"))
-        single((whole_rows, "%rows"), (0, "%columns"))
+        with _outside(b, ("%rows", whole_rows), ("%columns", whole_columns)) as (r, c):
+            value = types.load(b, "%from", b.add(b.mul(c, "%from_column"), r))
+            types.store(b, value, "%to", b.add(b.mul(r, "%to_row"), c))
 
     parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_column, "
     return define(module, f"transpose.{types}", parameters + "i64 %rows, i64 %columns", write)
+
+
+def _lines(b: Builder, first: str, element: str, stride: Index, number: int) -> list[str]:
+    """Return the addresses of so many lines from the first one on, each from the one before."""
+    found = [first]
+    while len(found) < number:
+        found.append(b.element_address(found[-1], element, stride))
+    return found
+
+
+@contextmanager
+def _outside(
+    b: Builder, rows: tuple[Index, Index], columns: tuple[Index, Index]
+) -> Iterator[tuple[str, str]]:
+    """Run the body for the rows and columns of a matrix that are not in whole squares.
+
+    rows, columns: how many there are, and how many are in whole squares.
+    """
+    (number, whole_rows), (width, whole_columns) = rows, columns
+    with b.loop(0, number, plain=True) as r:
+        done = b.select(b.compare("slt", r, whole_rows), i64(whole_columns), i64(0))
+        with b.loop(done.name, width, plain=True) as c:
+            yield r, c
 
 
 def _transposed(b: Builder, lines: list[Val]) -> list[Val]:
@@ -332,19 +353,17 @@ def _turned_groups(module: ModuleBuilder, target: LlvmTarget, types: Types, grou
     side = _group_lanes(target, types, group)
 
     def write(b: Builder) -> None:
-        def loaded(c: Index, g: Index, number: int) -> Val:
-            """Return so many groups of a column, converted."""
+        def source(c: Index, g: Index) -> str:
             at = b.add(b.mul(c, "%from_column"), b.mul(g, group))
-            address = b.element_address("%from", mem, at)
+            return b.element_address("%from", mem, at)
+
+        def loaded(address: str, number: int) -> Val:
+            """Return so many groups of a column, converted."""
             raw = b.load(vector_type(number * group, mem), address, align=align)
             return types.convert(b, raw)
 
         def place(g: Index, c: Index) -> str:
             return b.element_address("%to", wide, b.add(b.mul(g, "%to_row"), c))
-
-        def one_by_one(groups: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
-            with b.loop(*columns, plain=True) as c, b.loop(*groups, plain=True) as g:
-                b.store(b.cast("bitcast", loaded(c, g, 1), wide), place(g, c), align=size)
 
         groups: Index = b.udiv(b.maximum("%count", 0), group)
         columns: Index = b.maximum("%columns", 0)
@@ -354,13 +373,15 @@ def _turned_groups(module: ModuleBuilder, target: LlvmTarget, types: Types, grou
             b.loop(0, whole_groups, side, plain=True) as g,
         ):
             lines = [
-                b.cast("bitcast", loaded(b.add(c, i), g, side), vector_type(side, wide))
-                for i in range(side)
+                b.cast("bitcast", loaded(address, side), vector_type(side, wide))
+                for address in _lines(b, source(c, g), mem, "%from_column", side)
             ]
-            for i, line in enumerate(_transposed(b, lines)):
-                b.store(line, place(b.add(g, i), c), align=size)
-        one_by_one((whole_groups, groups), (0, whole_columns))
-        one_by_one((0, groups), (whole_columns, columns))
+            places = _lines(b, place(g, c), wide, "%to_row", side)
+            for address, line in zip(places, _transposed(b, lines), strict=True):
+                b.store(line, address, align=size)
+        with _outside(b, (columns, whole_columns), (groups, whole_groups)) as (c, g):
+            value = b.cast("bitcast", loaded(source(c, g), 1), wide)
+            b.store(value, place(g, c), align=size)
         # What is left of k fills up the last group with zeros.
         rest = b.sub("%count", b.mul(groups, group))
         with b.when(b.compare("sgt", rest, 0)), b.loop(0, columns, plain=True) as column:

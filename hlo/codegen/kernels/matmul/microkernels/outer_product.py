@@ -27,9 +27,6 @@ from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.llvm import vector_type
 from hlo.values.types import ElementType
 
-# Steps of a tile whose result is fetched beforehand.
-_SHORT = 128
-
 # Adds the products of two vectors of groups to a vector of sums.
 MultiplyAdd = Callable[[Builder, Val, Val, Val], Val]
 
@@ -134,13 +131,8 @@ def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
     starts = range(0, kernel.nr, lanes)
     places = [(i, j) for i in range(kernel.mr) for j in starts]
 
-    # The lines to be written are fetched while sums are taken, unless those take so long that
-    # fetching does not matter.
-    is_short = b.compare("sle", "%k", _SHORT)
-    with (
-        b.when(b.binary("or", is_short, "%more")),
-        b.loop(0, kernel.nr, lanes, plain=True) as first,
-    ):
+    # The lines to be written are fetched while sums are taken.
+    with b.loop(0, kernel.nr, lanes, plain=True) as first:
         for row in targets:
             prefetch(b, b.element_address(row, s, first), to_write=True)
     is_part = kernel.writes is Writes.PART
