@@ -76,7 +76,7 @@ def test_factors_of_every_type(et: str, dims: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("et", ["f32", "c64"])
-@pytest.mark.parametrize("n", [8, 64, 65, 130])
+@pytest.mark.parametrize("n", [8, 15, 16, 33, 64, 65, 130, 600])
 def test_factors_that_take_several_blocks(et: str, n: int) -> None:
     for lower in (True, False):
         check(cholesky(et, (n, n), lower, "rows", "rows"), [positive(1, (n, n), et)], et)
@@ -89,12 +89,20 @@ def test_a_matrix_that_is_not_positive_definite_is_nan_and_the_others_are_not() 
     assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2]]).all()
 
 
-def test_only_the_named_triangle_is_read_and_only_real_parts_of_the_diagonal() -> None:
-    a = positive(3, (6, 6), "c64")
-    spoiled = np.tril(a) + np.triu(np.full_like(a, np.nan), 1) + 5j * np.eye(6, dtype=a.dtype)
-    text = cholesky("c64", (6, 6), True, "rows", "rows")
-    (got,) = run_leaves(text, [spoiled.astype(np.complex64)])
-    assert_close(got, interpret(parse(text), [a]), "c64")
+@pytest.mark.parametrize("et", ["c64", "f32", "f64"])
+@pytest.mark.parametrize("n", [6, 16, 31, 97])
+@pytest.mark.parametrize(("lower", "before"), [(True, "rows"), (False, "columns"), (False, "rows")])
+def test_only_the_named_triangle_is_read_and_only_real_parts_of_the_diagonal(
+    et: str, n: int, lower: bool, before: str
+) -> None:
+    a = positive(3, (n, n), et)
+    keep, spoil = (np.tril, np.triu) if lower else (np.triu, np.tril)
+    spoiled = keep(a) + spoil(np.full_like(a, np.nan), 1 if lower else -1)
+    if et == "c64":
+        spoiled += 5j * np.eye(n, dtype=a.dtype)
+    text = cholesky(et, (n, n), lower, before, "rows")
+    (got,) = run_leaves(text, [spoiled.astype(a.dtype)])
+    assert_close(got, interpret(parse(text), [a]), et)
 
 
 @pytest.mark.parametrize("dims", [(0, 0), (0, 3, 3), (2, 0, 0)], ids=str)

@@ -122,7 +122,7 @@ class _Tile:
 
         def in_registers() -> Sequence[Val]:
             corner_at = b.element_address(base, self.word, start)
-            function = _transpose(b.module, self.word, self.side)
+            function = turn_function(b.module, self.word, self.side)
             b.call_void(function, [ptr(self.memory), ptr(corner_at), i64(stride)])
             return ()
 
@@ -142,7 +142,7 @@ class _Tile:
             b.choose(b.both(*is_whole), in_registers, element_by_element)
 
 
-def _transpose(module: ModuleBuilder, word: str, side: int) -> str:
+def turn_function(module: ModuleBuilder, word: str, side: int) -> str:
     """Return the function `(to, from, stride)` that transposes a whole tile of words.
 
     Shared by all kernels, as it is most of the code for reading a tile.

@@ -26,6 +26,7 @@ from hlo.codegen.kernels.linalg.planes import (
     spread,
     update,
 )
+from hlo.codegen.kernels.linalg.turned import load_turned, store_turned
 from hlo.codegen.kernels.matmul.microkernels import Microkernel
 from hlo.codegen.llvm import Builder, Index, Val, i64
 from hlo.codegen.loops.kernel import Kernel, planner, slot_of, split_index
@@ -75,18 +76,29 @@ class _Factor:
         base = k.b.element_address(k.scratch[scratch], "i8", k.b.mul(number, self.panel_bytes))
         return WorkMatrix(self.field, base, self.pitch, OUTER_ROWS * self.pitch)
 
+    def is_turned(self, shape: ArrayShape, lower: bool) -> bool:
+        """True if neighbours in the workspace are not neighbours in memory."""
+        assert shape.layout is not None
+        order = shape.layout.minor_to_major
+        is_row_major = order.index(shape.rank - 1) < order.index(shape.rank - 2)
+        return is_row_major == lower
+
     def load(self, k: Kernel, u: WorkMatrix, matrix: Index) -> None:
         """Copy the given triangle to the upper one."""
         b, (operand,) = k.b, k.inst.operands
         shape, lower = operand.array_shape, k.inst.lower
 
-        def copy(row: Index, column: Index) -> None:
+        def element(row: Index, column: Index) -> list[Val]:
             value = k.elements.at(operand, element_of(b, shape, matrix, row, column))
             parts = self.field.parts(b, value)
-            if lower:
-                u.store(b, conjugate(b, parts), column, row)
-            else:
-                u.store(b, parts, row, column)
+            return conjugate(b, parts) if lower else parts
+
+        if self.is_turned(shape, lower):
+            load_turned(b, u, self.n, element if lower else lambda line, at: element(at, line))
+            return
+
+        def copy(row: Index, column: Index) -> None:
+            u.store(b, element(row, column), *((column, row) if lower else (row, column)))
 
         over_triangle(b, shape, lower, True, copy)
 
@@ -165,9 +177,7 @@ class _Factor:
         nan, zero = (scalar.constant(f.part, f.part.dtype.type(x)) for x in (math.nan, 0.0))
         assert isinstance(nan, Val) and isinstance(zero, Val)
 
-        def copy(row: Index, column: Index) -> None:
-            i, j = (column, row) if lower else (row, column)
-            parts = u.load(b, i, j)
+        def put(i: Index, j: Index, parts: list[Val]) -> None:
             if lower:
                 parts = conjugate(b, parts)
             inside = b.compare("sle", i, j)
@@ -175,7 +185,16 @@ class _Factor:
             # NaN as in numpy: in the real part only.
             wrong = [nan, zero][: len(parts)]
             final = [b.select(bad, x, y) for x, y in zip(wrong, kept, strict=True)]
+            row, column = (j, i) if lower else (i, j)
             k.store(f.value(b, final), element_of(b, shape, matrix, row, column))
+
+        if self.is_turned(shape, lower):
+            store_turned(b, u, self.n, lambda line, at, parts: put(at, line, parts))
+            return
+
+        def copy(row: Index, column: Index) -> None:
+            i, j = (column, row) if lower else (row, column)
+            put(i, j, u.load(b, i, j))
 
         def all_(_: Index) -> tuple[Index, Index]:
             return 0, self.n
