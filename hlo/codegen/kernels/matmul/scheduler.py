@@ -50,7 +50,8 @@ _SCATTERED = 3.0
 _AGAIN = 2
 # Sets of the first two caches, and how many lines of one that are read in turn stay: lines so far
 # apart that they share a set displace each other.
-_SETS, _WAYS = 64, 4
+# Caches for vectors of 512 bits have more of them.
+_SETS, _WAYS, _MORE_WAYS = 64, 4, 8
 _SECOND_SETS, _SECOND_WAYS = 1024, 16
 
 
@@ -302,7 +303,8 @@ def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bo
         # The next rows are in the same lines, if each index of k has one of its own.
         return step == 1 or not _crowded(step * size, cut.most, _SECOND_SETS, _SECOND_WAYS)
     if step == 1:
-        return not _crowded(row * size, kernel.mr)
+        is_wide = kernel.lanes * kernel.arithmetic.bytes >= LINE
+        return not _crowded(row * size, kernel.mr, ways=_MORE_WAYS if is_wide else _WAYS)
     return abs(row) == 1 and not _crowded(step * size, cut.most)
 
 
