@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.llvm import Builder, ModuleBuilder, ptr
-from hlo.codegen.loops.kernel import (
-    LIGHT_COST,
-    Inputs,
-    Kernel,
-    KernelEmitter,
-    scalar_parameter,
-    structure_key,
-)
+from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
@@ -98,7 +91,7 @@ class Kernels:
         # If it were inlined into its task and its callers, it would be compiled that many times.
         function = Function(
             "", params, ("noinline", "nounwind"), linkage="internal",
-            is_light=k.is_light or extent.cost < LIGHT_COST,
+            is_light=k.is_light,
         )  # fmt: skip
         k.b.finish(function)
         if not is_shared:

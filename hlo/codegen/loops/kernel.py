@@ -48,13 +48,13 @@ class Inputs:
 
 
 # The turn of a loop that costs less is over in some hundred cycles, in rough scalar operations.
-LIGHT_COST = 1000
+LIGHT_COST = 400
 
 
 class Kernel:
     """The context of a kernel emitter.
 
-    is_light: some loop around calls costs little a turn, though an iteration costs more.
+    is_light: some loop around calls may cost less than `LIGHT_COST` a turn.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Kernel:
         self.scratch: list[str] = []
         self.tables: list[str] = []
         self.target = target
-        self.is_light = False
+        self.is_light = True
 
     @property
     def shape(self) -> ArrayShape:

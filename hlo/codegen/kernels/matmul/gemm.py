@@ -28,7 +28,7 @@ from hlo.codegen.kernels.matmul.schedule import Cut, KBlock, Packing, Schedule
 from hlo.codegen.kernels.matmul.scheduler import best_schedule, own_batches
 from hlo.codegen.kernels.matmul.streaming import Stream, Streamed, streamed
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
-from hlo.codegen.loops.kernel import Kernel, KernelEmitter, slot_of, split_index
+from hlo.codegen.loops.kernel import LIGHT_COST, Kernel, KernelEmitter, slot_of, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent, Plan, Target
@@ -117,6 +117,8 @@ class PackShared:
         depth = kernel.groups(count(p.k))
         whole = Cut(p.k, 0, p.k[0].size)
         own = [d for d in p.batch if d.b]
+        cost = depth * width / 4
+        k.is_light = cost < LIGHT_COST
         packer = Packer(k, p, "b", kernel.rhs)
         with b.loop(k.begin, k.end, plain=True) as at:
             *indices, strip = split_index(b, at, [*(d.size for d in own), strips])
@@ -130,7 +132,7 @@ class PackShared:
             if n % width or p.b.bounds or count(p.k) % kernel.k_multiple:
                 clear(b, panel, kernel.rhs.bytes, depth * width)
             packer.pack(panel, width, kernel.rhs.order, first, here, whole.block(b, 0), batch)
-        return Extent(own_batches(p.batch) * strips, depth * width / 4)
+        return Extent(own_batches(p.batch) * strips, cost)
 
 
 # --- multiplication -----------------------------------------------------------------------------
@@ -148,6 +150,7 @@ class _Multiply:
 
     def __call__(self, k: Kernel) -> Extent:
         s = self.s
+        k.is_light = s.cost < LIGHT_COST * s.tasks * s.cut.number
         own = k.scratch[self.own]
         return over_tasks(
             k, s.tasks, own, s.slot_bytes, s.cost, lambda task, slot: self._task(k, task, slot)

@@ -100,7 +100,7 @@ class Packer:
                 dims.append(d)
         if len(self.free) + len(dims) > 2 or self.source.bounds:
             # Every copy is of a run of the innermost dimensions, several elements at a time.
-            self.k.is_light |= self.free[-1].size * dims[-1].size < 4 * LIGHT_COST
+            self.k.is_light |= self.free[-1].size * dims[-1].size < 10 * LIGHT_COST
         factor = dims[0].size // level.size if level.size else 1
         start, here = b.mul(block.start, factor), b.mul(block.here, factor)
         with segments(b, self.free, first, number) as segment:
