@@ -294,16 +294,19 @@ class BlockTask:
         b, s, lhs = self.b, self.s, self.kernel.lhs
         if s.a is Packing.IN_PLACE:
             return self._origin("a", self.a0, block)
-        has_zeros = self.p.a.bounds or count(self.p.k) % self.kernel.k_multiple
-        rows = self.rows
+        is_row = s.a_order is PanelOrder.K_INNERMOST
+        bounded = bool(self.p.a.bounds)
+        has_zeros, rows = count(self.p.k) % self.kernel.k_multiple != 0, self.rows
         if lhs.is_padded and count(self.p.m) % self.kernel.mr:
             has_zeros, rows = True, self._whole_tiles(self.rows, self.kernel.mr)
-        if has_zeros:
-            lines = rows if s.a_order is PanelOrder.K_INNERMOST else depth
-            clear(b, self.a_panel, lhs.bytes, b.mul(lines, s.a_pitch))
+        if has_zeros or (bounded and not is_row):
+            clear(b, self.a_panel, lhs.bytes, b.mul(rows if is_row else depth, s.a_pitch))
         packer = Packer(self.k, self.p, "a", lhs)
-        packer.pack(self.a_panel, s.a_pitch, s.a_order, self.a0, self.rows, block, self.batch)
-        if s.a_order is PanelOrder.K_INNERMOST:
+        packer.pack(
+            self.a_panel, s.a_pitch, s.a_order, self.a0, self.rows, block, self.batch,
+            fills=bounded and is_row and not has_zeros,
+        )  # fmt: skip
+        if is_row:
             return self.a_panel, s.a_pitch, 1
         return self.a_panel, 1, s.a_pitch
 

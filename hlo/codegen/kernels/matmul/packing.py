@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from hlo.codegen.kernels.matmul.microkernels import PanelFormat, PanelOrder
-from hlo.codegen.kernels.matmul.panels import StridedMatrix, copy, copy_groups
+from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy, copy_groups
 from hlo.codegen.kernels.matmul.product import (
+    Bound,
     Computed,
     Dim,
     Dims,
@@ -73,11 +74,12 @@ class Packer:
 
     def pack(
         self, panel: str, pitch: int, order: PanelOrder, first: Index, number: Index, block: KBlock,
-        batch: Sequence[Index],
+        batch: Sequence[Index], *, fills: bool = False,
     ) -> None:  # fmt: skip
         """Copy `number` free indices from `first` on of a block of k.
 
         order: K_INNERMOST or K_OUTERMOST; pitch: the distance of what is outermost, in groups.
+        fills: write zeros for what is beyond the ends, for K_INNERMOST only.
         """
         b = self.b
         at = offset_at(b, 0, self.p.batch, batch, self.side)
@@ -121,14 +123,48 @@ class Packer:
                 base = b.add(base, b.mul(low, self._stride(dims[-1])))
                 is_all = len(dims) == 1 and not self.source.bounds
                 piece = _Piece(segment, dims[-1], low, length, base, packed, names, is_all)
-                self._piece(panel, pitch, order, piece)
+                self._piece(panel, pitch, order, piece, fills=fills)
 
-    def _piece(self, panel: str, pitch: int, order: PanelOrder, piece: _Piece) -> None:
-        """Copy what is within the bounds of a range of free indices and one of k."""
+    def _piece(
+        self, panel: str, pitch: int, order: PanelOrder, piece: _Piece, *, fills: bool
+    ) -> None:
+        """Copy what is within the bounds of a range of free indices and one of k.
+
+        fills: write zeros for what is not.
+        """
         b = self.b
-        f0, f1 = piece.segment.start, b.add(piece.segment.start, piece.segment.length)
-        t0, t1 = piece.low, b.add(piece.low, piece.length)
-        slanted = None
+        start, low = piece.segment.start, piece.low
+        last, end = b.add(start, piece.segment.length), b.add(low, piece.length)
+        free, taps, slanted = self._within(piece, (start, last), (low, end))
+        # What lies within all bounds is copied together; free indices near an end have a range of
+        # their own along k.
+        whole = free if slanted is None else self._unclipped(slanted, free, taps)
+        if fills:
+            is_all = b.both(b.compare("eq", taps[0], low), b.compare("eq", taps[1], end))
+            whole = whole[0], b.select(is_all, _i64(whole[1]), _i64(whole[0])).name
+        if fills or slanted is not None:
+            every = (start, last) if fills else free
+            first = b.minimum(whole[0], every[1])
+            whole = first, b.maximum(first, whole[1])
+            with self._outside(every, whole) as f:
+                if fills:
+                    self._clear(panel, pitch, piece, f)
+                if slanted is not None:
+                    fixed = b.add(b.mul(f, slanted.step), slanted.low)
+                    here = _clip(b, *taps, fixed, slanted.jump, slanted.size, slanted.unit)
+                    one = b.maximum(f, free[0]), b.minimum(b.add(f, 1), free[1])
+                    self._copy(panel, pitch, order, piece, one, here)
+        self._copy(panel, pitch, order, piece, free if slanted is None else whole, taps)
+
+    def _within(
+        self, piece: _Piece, free: tuple[Index, Index], taps: tuple[Index, Index]
+    ) -> tuple[tuple[Index, Index], tuple[Index, Index], Bound | None]:
+        """Return the ranges of a piece within the bounds that do not depend on both of its indices.
+
+        Besides the one that does, if there is one.
+        """
+        b = self.b
+        (f0, f1), (t0, t1), slanted = free, taps, None
         for bound in self.source.bounds:
             at_free, at_tap = piece.names.get(bound.free), piece.names.get(bound.tap)
             if at_tap is not None:
@@ -146,14 +182,36 @@ class Packer:
                 t0, t1 = _clip(b, t0, t1, fixed, bound.jump, bound.size, bound.unit)
             else:
                 slanted = bound
-        if slanted is None:
-            self._copy(panel, pitch, order, piece, (f0, f1), (t0, t1))
-            return
-        # Each free index has a range of its own along k.
-        with b.loop(f0, f1, plain=True) as f:
-            fixed = b.add(b.mul(f, slanted.step), slanted.low)
-            here = _clip(b, t0, t1, fixed, slanted.jump, slanted.size, slanted.unit)
-            self._copy(panel, pitch, order, piece, (f, b.add(f, 1)), here)
+        return (f0, f1), (t0, t1), slanted
+
+    def _unclipped(
+        self, bound: Bound, free: tuple[Index, Index], taps: tuple[Index, Index]
+    ) -> tuple[Index, Index]:
+        """Return the free indices all of whose taps are within a bound."""
+        b = self.b
+        for t in (taps[0], b.sub(taps[1], 1)):
+            fixed = b.add(b.mul(b.udiv(t, bound.unit), bound.jump), bound.low)
+            free = _clip(b, *free, fixed, bound.step, bound.size)
+        return free
+
+    @contextmanager
+    def _outside(self, every: tuple[Index, Index], but: tuple[Index, Index]) -> Iterator[Index]:
+        """Run the body for each index of a range but those of another, which lies within."""
+        b = self.b
+        (low, high), (first, last) = every, but
+        skipped = b.sub(last, first)
+        with b.loop(low, b.sub(high, skipped), plain=True) as at:
+            after = _i64(b.add(at, skipped))
+            yield b.select(b.compare("slt", at, first), _i64(at), after).name
+
+    def _clear(self, panel: str, pitch: int, piece: _Piece, free: Index) -> None:
+        """Write zeros for a free index of a piece, to a panel whose k is innermost."""
+        b, group = self.b, self.format.group
+        row = b.add(piece.segment.done, b.sub(free, piece.segment.start))
+        element = scalar.memory_type(self.types.chain[-1])
+        at = b.add(b.mul(row, group * pitch), piece.packed)
+        address = b.element_address(panel, element, at)
+        clear(b, address, self.format.bytes // group, piece.length)
 
     def _copy(
         self, panel: str, pitch: int, order: PanelOrder, piece: _Piece, free: tuple[Index, Index],
