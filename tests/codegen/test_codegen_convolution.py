@@ -248,3 +248,22 @@ def test_threads_do_not_show(case: tuple[Any, ...]) -> None:
     text, args = convolution(x, w, out, "window={size=3x3 pad=1_1x1_1}, ", labels, more=more)
     one, two = (compiled_for(text, threads)(*args) for threads in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [((1, 12, 12, 64), (3, 3, 64, 32), ""), ((1, 12, 12, 256), (3, 3, 8, 256), 32)],
+)  # fmt: skip
+def test_rounding_errors_are_those_of_short_sums(case: tuple[Any, ...]) -> None:
+    """Errors are below what rounding each of the sums of one long chain would make of them."""
+    x, w, groups = case
+    out, pad = (*x[:3], w[3]), w[0] // 2
+    more = f", feature_group_count={groups}" if groups else ""
+    window = f"window={{size={w[0]}x{w[1]} pad={pad}_{pad}x{pad}_{pad}}}, "
+    text, args = convolution(x, w, out, window, "b01f_01io->b01f", more=more)
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=a.shape).astype(np.float32) for a in args]
+    (got,) = run_leaves(text, args)
+    (exact,) = run_leaves(text.replace("f32[", "f64["), [a.astype(np.float64) for a in args])
+    chain = np.sqrt(w[0] * w[1] * w[2] / 2) * 2.0**-24 / np.sqrt(3)
+    assert np.sqrt(np.mean((got - exact) ** 2) / np.mean(exact**2)) < 0.6 * chain

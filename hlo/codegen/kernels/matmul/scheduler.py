@@ -30,6 +30,10 @@ from hlo.values.types import ElementType
 
 # Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
 _DEPTH_BYTES = 2048
+# Products of floats that are added up one after the other at the most, about: blocks of so many
+# have sums of their own, whose rounding errors are smaller, at hardly a cost. What adds up groups
+# rounds less often.
+_CHAIN = 320
 # Indices of k that blocks of its innermost dimension are multiples of.
 _UNIT = 16
 # Bytes of a task's panel, of its sums, and of a B that is read in place by many.
@@ -209,6 +213,8 @@ def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
     if not kernel.blocks_k:
         return [Cut(p.k, 0, p.k[0].size)]
     most = max(64, _DEPTH_BYTES * kernel.group // kernel.rhs.bytes)
+    if kernel.total.is_float and kernel.group == 1:
+        most = min(most, _CHAIN)
     unit = max(_UNIT, kernel.k_multiple)
     cuts = [Cut.of(p.k, most, unit)]
     inner = p.k[-1].size
