@@ -108,7 +108,7 @@ def line(row: dict[str, Any]) -> str:
     columns = (f"{ratio(row, c):9.2f}" if known(row, c) else f"{'-':>9}" for c in COLUMNS)
     times = f"{row['ours run'] * 1e3:11.3f}{row['xla run'] * 1e3:11.3f}"
     roof = f"{row['roof'] / row['ours run']:7.0%}"
-    notes = fastest_other(row) or ""
+    notes = "  ".join([fastest_other(row) or "", *row.get("left out", ())])
     if row["difference"]:
         notes += f"  WRONG: {row['difference']}"
     return f"{row['name'][:27]:28}{''.join(columns)}{times}{roof}  {notes}".rstrip()
