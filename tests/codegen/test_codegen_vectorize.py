@@ -129,3 +129,29 @@ def test_a_loop_that_LLVM_has_to_look_at_leaves_the_function_to_it() -> None:
     functions = llvm(text).split("define ")
     assert any("\nvectors" in f for f in functions)
     assert all("\nvectors" not in f for f in functions if " sdiv " in f)
+
+
+@pytest.mark.parametrize("size", [15, 16, 33, 63, 100, SIZE])
+@pytest.mark.parametrize(("wide", "narrow"), [("u64", "u32"), ("f64", "f32"), ("s32", "s16")])
+def test_a_few_wide_values_among_many_narrow_ones_take_two_vectors(
+    wide: str, narrow: str, size: int
+) -> None:
+    lines, last = [], "n"
+    for n in range(40):
+        op = ("add", "multiply")[n % 2] if narrow[0] == "f" else ("add", "xor", "multiply")[n % 3]
+        lines.append(f"  v{n} = {narrow}[{size}] {op}({last}, y)")
+        last = f"v{n}"
+    text = (
+        f"HloModule m\nENTRY e {{ x = {wide}[{size}] parameter(0)\n"
+        f"  y = {narrow}[{size}] parameter(1)\n"
+        f"  n = {narrow}[{size}] convert(x)\n" + "\n".join(lines) + f"\n"
+        f"  w = {wide}[{size}] convert({last})\n"
+        f"  ROOT t = ({narrow}[{size}], {wide}[{size}]) tuple({last}, w) }}"
+    )
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 1000, size).astype(ELEMENT_TYPES[wide].dtype)
+    y = (rng.integers(1, 3, size) / 2).astype(ELEMENT_TYPES[narrow].dtype)
+    check(text, [x, y])
+    if size == SIZE:
+        lanes = 512 // ELEMENT_TYPES[narrow].bits
+        assert f"<{lanes} x {'float' if narrow == 'f32' else 'i' + narrow[1:]}>" in llvm(text)

@@ -194,6 +194,8 @@ class Body:
     sums: dict[str, Sum] = field(default_factory=dict)
     operations: int = 0
     widest: int = 8
+    # How many values there are of each width.
+    widths: Counter[int] = field(default_factory=Counter)
     is_scattered: bool = False
 
     def judge(self) -> Fitness:
@@ -252,7 +254,9 @@ class Body:
         if isinstance(found, Varying):
             self.operations += 1
             if found.type not in ("i1", "ptr"):
-                self.widest = max(self.widest, bits(found.type))
+                width = bits(found.type)
+                self.widest = max(self.widest, width)
+                self.widths[width] += 1
 
     def _root(self, pointer: str) -> str:
         """Return the memory that a pointer leads to: a parameter, or some of the function's own."""

@@ -45,6 +45,8 @@ class VectorLoop:
 # Loops of so few operations compute two vectors in a turn, and so do loops of so many, in which one
 # vector goes on where the other waits. The others are no faster so, and more code.
 _SHORT, _LONG = 8, 64
+# What there is of once in so many operations may take two vectors.
+_RARE = 16
 # Short loops that add up compute more: each sum waits for itself, and of more sums each is of fewer
 # elements, and rounded less.
 _SUMS = 4
@@ -52,11 +54,22 @@ _SUMS = 4
 _MANY = 8
 
 
+def _width(body: Body) -> int:
+    """Return the width of values of which a vector is full.
+
+    That of the widest ones, or if these are few, as where counters of 64 bits become random numbers
+    of 32, of the others: then the widest take two vectors.
+    """
+    half = body.widest // 2
+    is_rare = _RARE * body.widths[body.widest] < body.widths[half]
+    return half if is_rare and not body.sums else body.widest
+
+
 def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     """Return the loop over vectors that goes before one over elements, or what else to do."""
     body = Body(used_lines(loop.lines), loop.index, names.bases, names.allocated)
     fitness = body.judge()
-    lanes = names.vector_bits // body.widest
+    lanes = names.vector_bits // _width(body)
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
     copies = 1 if _SHORT < body.operations < _LONG else 2
