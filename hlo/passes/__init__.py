@@ -6,7 +6,14 @@ a leading underscore are shared by the family).
 
 from hlo.passes.manager import Observer, PassRun, run_pipeline
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
-from hlo.passes.registry import Pass, all_passes, find_pass, load_plugin, module_pass
+from hlo.passes.registry import (
+    Pass,
+    all_passes,
+    find_pass,
+    idempotent,
+    load_plugin,
+    module_pass,
+)
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import Rule, RuleSet, replace_instruction
 
@@ -21,6 +28,7 @@ __all__ = [
     "Step",
     "all_passes",
     "find_pass",
+    "idempotent",
     "load_plugin",
     "module_pass",
     "parse_pipeline",

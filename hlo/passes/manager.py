@@ -66,10 +66,10 @@ def run_pipeline(
 
 
 class _Runner:
-    """Runs steps, and knows for each when it last found nothing to do.
+    """Runs steps, and knows for each after how many changes it last left nothing to do.
 
-    In a group that is repeated, a step that found nothing to do is left out until another one has
-    changed the module.
+    In a group that is repeated, a step that found nothing to do, or an idempotent one, is left out
+    until another one has changed the module.
     """
 
     def __init__(self, module: Module, observers: Sequence[Observer]) -> None:
@@ -90,9 +90,9 @@ class _Runner:
                     if self._changes == changes:
                         break
             elif not repeated or self._settled.get(id(item)) != self._changes:
-                if self._run_step(item):
-                    self._changes += 1
-                else:
+                changed = self._run_step(item)
+                self._changes += changed
+                if not changed or item.spec.is_idempotent:
                     self._settled[id(item)] = self._changes
 
     def _run_step(self, step: Step) -> bool:

@@ -52,12 +52,16 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A registered pass."""
+    """A registered pass.
+
+    is_idempotent: a second run right after the first one finds nothing to do.
+    """
 
     name: str
     summary: str
     options: Mapping[str, Option]
     function: Callable[..., None]
+    is_idempotent: bool = False
 
     def __repr__(self) -> str:
         return f"<Pass {self.name}: {self.summary}>"
@@ -75,12 +79,22 @@ class Pass:
 
 
 _PASSES: dict[str, Pass] = {}
+_IDEMPOTENT: set[Callable[..., None]] = set()
 _CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _key(name: str) -> str:
     """Return what the spellings of a pass's name have in common."""
     return _CAPITAL.sub("_", name).replace("-", "_").lower()
+
+
+def idempotent(function: Callable[..., None]) -> Callable[..., None]:
+    """Say of a function below `module_pass` that a second run right after one finds nothing.
+
+    In a group that is repeated, the pass does not run again for its own changes alone.
+    """
+    _IDEMPOTENT.add(function)
+    return function
 
 
 def module_pass(function: Callable[..., None]) -> Callable[..., None]:
@@ -129,7 +143,7 @@ def module_pass(function: Callable[..., None]) -> Callable[..., None]:
         taken = find_pass(name)
     if taken is not None and _place(taken.function) != _place(function):
         raise ValueError(f"there is a pass called {name} already, in {_place(taken.function)[0]}")
-    _PASSES[key] = Pass(name, summary, options, function)
+    _PASSES[key] = Pass(name, summary, options, function, function in _IDEMPOTENT)
     return function
 
 

@@ -9,7 +9,7 @@ from hlo.analysis.effects import Effects
 from hlo.analysis.memory import shape_bytes
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.passes.registry import module_pass
+from hlo.passes.registry import idempotent, module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.values.types import ArrayShape
@@ -21,6 +21,7 @@ _NEAR = 16
 
 
 @module_pass
+@idempotent
 def cse(
     module: Module,
     rewrites: Rewrites,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Module
-from hlo.passes.registry import module_pass
+from hlo.passes.registry import idempotent, module_pass
 from hlo.passes.rewrites import Rewrites
 
 
 @module_pass
+@idempotent
 def dce(module: Module, rewrites: Rewrites) -> None:
     """Remove instructions that no result and no side effect needs, and computations never called.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.passes.registry import module_pass
+from hlo.passes.registry import idempotent, module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
 
@@ -12,6 +12,7 @@ _RULES = RuleSet("tuple_simplifier")
 
 
 @module_pass
+@idempotent
 def tuple_simplifier(module: Module, rewrites: Rewrites) -> None:
     """Forward elements of tuples to their users, and tuples that are rebuilt unchanged.
 
