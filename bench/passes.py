@@ -1,4 +1,4 @@
-"""Time the default pipeline on 1, 2, 4 and 8 times as many layers: it has to grow with the module.
+"""Time passes and planning of 1, 2, 4 and 8 times as many layers: an instruction takes the same.
 
 python bench/passes.py [--layers N]
 """
@@ -9,6 +9,9 @@ import argparse
 import time
 
 import hlo
+from hlo.codegen.targets.cpu import cpu_target
+from hlo.compiler.lowering import Clock, plan
+from hlo.runtime.jit import host_machine
 
 # A residual block as frontends write it: a normalization spelled out, a convolution, a sum.
 _SHAPE = "f32[8,14,14,32]"
@@ -54,22 +57,51 @@ def layers(count: int) -> str:
     return f"{_HEAD.format(shape=_SHAPE)}{body}\n  ROOT out = {_SHAPE} negate(x.{count})\n}}\n"
 
 
+# Products that follow each other.
+_PRODUCT = """
+  v.{n} = f32[32,32] parameter({m})
+  product.{n} = f32[16,32] dot(x.{n}, v.{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  x.{m} = f32[16,32] tanh(product.{n})"""
+
+
+def products(count: int) -> str:
+    """Return a module of so many products."""
+    body = "".join(_PRODUCT.format(n=n, m=n + 1) for n in range(count))
+    head = "HloModule products\nENTRY main {\n  x.0 = f32[16,32] parameter(0)"
+    return f"{head}{body}\n  ROOT out = f32[16,32] negate(x.{count})\n}}\n"
+
+
+def planned(module: hlo.Module) -> float:
+    """Return the seconds to verify, optimize and plan a module for this processor."""
+    machine = host_machine("")
+    target = cpu_target(machine.triple, machine.data_layout, machine.features, None)
+    start = time.perf_counter()
+    plan(module, target, Clock())
+    return time.perf_counter() - start
+
+
+def optimized(module: hlo.Module) -> float:
+    """Return the seconds of the default pipeline, fusions included."""
+    start = time.perf_counter()
+    hlo.optimize(module)
+    return time.perf_counter() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--layers", type=int, default=50, help="how many layers the first has")
     base = parser.parse_args().layers
-    print(f"{'layers':>7} {'before':>7} {'after':>7} {'seconds':>8} {'of the first':>12}")
-    first = 0.0
+    for write in (layers, products):
+        planned(hlo.parse(write(2)))  # what is used is imported
+        optimized(hlo.parse(write(2)))
+    print(f"{'layers':>7} {'':8} {'instructions':>12} {'passes':>8} {'planning':>8}  us each")
     for factor in (1, 2, 4, 8):
-        module = hlo.parse(layers(base * factor))
-        before, start = len(module.entry), time.perf_counter()
-        hlo.optimize(module)
-        seconds = time.perf_counter() - start
-        first = first or seconds
-        print(
-            f"{base * factor:7} {before:7} {len(module.entry):7} {seconds:8.2f} "
-            f"{seconds / first:12.1f}"
-        )
+        for write in (layers, products):
+            module = hlo.parse(write(base * factor))
+            count = len(module.entry)
+            seconds = planned(module), optimized(module)
+            times = " ".join(f"{s / count * 1e6:8.0f}" for s in reversed(seconds))
+            print(f"{base * factor:7} {write.__name__:8} {count:12} {times}")
 
 
 if __name__ == "__main__":
