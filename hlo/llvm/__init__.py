@@ -31,13 +31,13 @@ from hlo.llvm.instructions import (
     Unary,
 )
 from hlo.llvm.module import Global, LlvmModule, Node
-from hlo.llvm.types import VectorType, as_vector, overload, vector_type
+from hlo.llvm.types import VectorType, as_vector, byte_size, overload, vector_type
 
 __all__ = [
     "Alloca", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "ExtractElement", "Function",
     "GetElementPtr", "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule",
     "Load", "Location", "Loop", "LoopMetadata", "Node", "Operation", "Phi", "Return", "Select",
-    "ShuffleVector", "Store", "Switch", "Unary", "VectorType", "as_vector", "overload",
+    "ShuffleVector", "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload",
     "vector_type", "with_operands",
 ]  # fmt: skip
 

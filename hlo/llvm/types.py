@@ -26,7 +26,7 @@ def as_vector(type_: str) -> VectorType:
     return type_
 
 
-_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
 def overload(type_: str) -> str:
@@ -34,3 +34,17 @@ def overload(type_: str) -> str:
     if isinstance(type_, VectorType):
         return f"v{type_.lanes}{overload(type_.element)}"
     return _SHORT.get(type_, type_)
+
+
+_BYTES = {
+    "half": 2, "bfloat": 2, "float": 4, "double": 8,
+    "i8": 1, "i16": 2, "i32": 4, "i64": 8, "i128": 16,
+}  # fmt: skip
+
+
+def byte_size(type_: str) -> int:
+    """Return the bytes from an element of a type to the next; 0 where a machine says how many."""
+    if isinstance(type_, VectorType):
+        size = type_.lanes * byte_size(type_.element)
+        return size if size.bit_count() == 1 else 0
+    return _BYTES.get(type_, 0)

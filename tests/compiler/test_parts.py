@@ -38,7 +38,7 @@ def entry(*calls: str, additions: int = 0) -> Callable[[ModuleBuilder], Function
     def write(module: ModuleBuilder) -> Function:
         b = Builder(module)
         for n in range(additions):
-            b.effect("i64", Binary("add", "", "i64", (str(n), "1")))
+            b.store(b.effect("i64", Binary("add", "", "i64", (str(n), "1"))), "%x")
         for name in calls:
             b.call_void(name, [PTR])
         b.ret(i32(0))

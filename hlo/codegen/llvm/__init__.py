@@ -1,8 +1,9 @@
 """A builder of LLVM IR: functions, blocks, values, structured loops.
 
-What it makes are the records of `hlo.llvm`. Two things keep it small, and so keep LLVM's own time
-short: integer arithmetic on known numbers is done here, and an operation that is written twice
-where the first dominates is written once (value numbering by scope).
+What it makes are the records of `hlo.llvm`. Three things keep it small, and so keep LLVM's own time
+short: integer arithmetic on known numbers is done here, an operation that is written twice where
+the first dominates is written once (value numbering by scope), and addresses in loops over vectors
+begin at starts that are computed before (`starts.py`).
 """
 
 from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hlo.codegen.llvm.indices import IndexWriter
 from hlo.codegen.llvm.loop_body import Fitness
 from hlo.codegen.llvm.module import ModuleBuilder
+from hlo.codegen.llvm.starts import with_starts
+from hlo.codegen.llvm.unused import without_unused
 from hlo.codegen.llvm.values import FALSE, Index, Val, i64
 from hlo.codegen.llvm.vectorize import Loop, VectorLoop, vector_loop
-from hlo.codegen.llvm.writer import LoopChoice, Writer, call
+from hlo.codegen.llvm.writer import LoopChoice, call
 from hlo.llvm import (
     Binary,
     Branch,
@@ -83,7 +86,7 @@ def _straight(lines: Sequence[Line | LoopChoice]) -> list[Line]:
     return found
 
 
-class Builder(Writer):
+class Builder(IndexWriter):
     """Writes the body of one function. Loops and branches open scopes of values."""
 
     def __init__(self, module: ModuleBuilder) -> None:
@@ -176,26 +179,39 @@ class Builder(Writer):
         ]
         turn.values = carried
         is_straight = self.label == body
-        lines = self.lines[inside:]
+        inside += len(carried)
+        opened, written = self.lines[opening:inside], self.lines[inside:]
+        phi, lines = phis - 1 - opening, list[Line]()
+        # Where turns wait for each other, as in running sums, LLVM's choice of induction variables
+        # is worth its time.
+        if is_straight and not values and (plain or self.vector_bits):
+            del self.lines[opening:]
+            lines = with_starts(self, i, _straight(written))
+            opening = len(self.lines)
+            self.lines += [*opened, *lines]
+        ending = len(self.lines)
         self.jump(latch)
         self.place(latch)
         self.lines.append(Instruction(following, Binary("add", "nsw", "i64", (i, str(step)))))
         metadata = None
         if plain or rolled:
             metadata = self.module.rolled_loop(vectorized=not plain)
-        elif folded and not _is_scaled(i, self.lines[phis:]):
+        elif folded and not _is_scaled(i, written):
             metadata = self.module.folded_loop()
         self.jump(head, metadata)
         self.place(done)
         if self.vector_bits and is_straight and not plain:
-            loop = Loop(i, start, end, before, done, _straight(lines))
+            # LLVM's vectorizer knows more about addresses that it sees whole.
+            whole = _straight([*opened, *written, *self.lines[ending:]])
+            loop = Loop(i, start, end, before, done, lines)
             is_simple = step == 1 and not values
             vectors = vector_loop(self, loop) if is_simple else None
             if isinstance(vectors, VectorLoop):
-                self._replace_loop(opening, phis - 1, vectors)
+                self._replace_loop(opening, phi, vectors, whole)
             elif vectors is Fitness.ELEMENTS:
                 self._keep_elements(self.lines)
             else:
+                self.lines[opening:] = whole
                 self._has_others = True
 
     def _keep_elements(self, lines: list[Line] | list[Line | LoopChoice]) -> None:
@@ -205,23 +221,21 @@ class Builder(Writer):
         metadata = self.module.rolled_loop(vectorized=False)
         lines[-2] = latch._replace(operation=latch.operation._replace(loop=metadata))
 
-    def _replace_loop(self, opening: int, phi: int, vectors: VectorLoop) -> None:
+    def _replace_loop(self, opening: int, phi: int, vectors: VectorLoop, whole: list[Line]) -> None:
         """Have a loop over vectors, before what is left of the last loop, unless LLVM has to look.
 
-        opening: the line on which the loop begins. phi: that of its index.
+        opening: the line on which the loop begins. phi: that of its index, from there. whole: the
+        loop for LLVM.
         """
-        whole = _straight(self.lines[opening:])
         new = vectors.lines
         if not vectors.is_all:
-            left = list(whole)
-            index = left[phi - opening]
+            left = _straight(self.lines[opening:])
+            index = left[phi]
             assert isinstance(index, Instruction) and isinstance(index.operation, Phi)
             merged = index.operation
             operands = (vectors.index, *merged.operands[1:])
             labels = (vectors.label, *merged.labels[1:])
-            left[phi - opening] = index._replace(
-                operation=merged._replace(operands=operands, labels=labels)
-            )
+            left[phi] = index._replace(operation=merged._replace(operands=operands, labels=labels))
             self._keep_elements(left)
             new = [*new, *left]
         self.lines[opening:] = [LoopChoice(new, whole)]
@@ -235,7 +249,7 @@ class Builder(Writer):
                 body += line.elements if self._has_others else line.vectors
             else:
                 body.append(line)
-        function.body = body
+        function.body = without_unused(body)
         return function
 
     def poll(self, cost: Index) -> None:

@@ -109,20 +109,6 @@ def intrinsic(call: Call) -> str:
     return call.function[6:] if call.function.startswith("@llvm.") else ""
 
 
-def used_lines(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines without values that nothing uses."""
-    used: set[str] = set()
-    kept: list[Line] = []
-    for line in reversed(lines):
-        if isinstance(line, Instruction):
-            is_kept = not line.result or line.result in used
-            if not is_kept and type(line.operation) not in (Call, Load):
-                continue
-            used.update(line.operation.operands)
-        kept.append(line)
-    return kept[::-1]
-
-
 @dataclass(frozen=True)
 class Sum:
     """A variable that each turn adds to: its address and type, the operation, what is added."""

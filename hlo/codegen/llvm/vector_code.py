@@ -22,6 +22,7 @@ from hlo.llvm import (
     Call,
     Cast,
     Compare,
+    GetElementPtr,
     InsertElement,
     Instruction,
     Line,
@@ -52,11 +53,12 @@ class Names(Protocol):
 class _Turn:
     """The code of one vector.
 
-    totals: of each variable, the vector before and after. names: the new names of values that are
-    not the same in all turns; counts: of numbers that count elements, as vectors.
+    number: how many vectors of the same turn are before it. totals: of each variable, the vector
+    before and after. names: the new names of values that are not the same in all turns; counts: of
+    numbers that count elements, as vectors.
     """
 
-    is_first: bool
+    number: int
     totals: dict[str, tuple[str, str]]
     names: dict[str, str] = field(default_factory=dict)
     counts: dict[str, str] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class VectorCode:
         for copy in range(copies):
             starts = [self.fresh() for _ in addresses]
             totals = {a: (name, name) for a, name in zip(addresses, starts, strict=True)}
-            self._turn = _Turn(not copy, totals)
+            self._turn = _Turn(copy, totals)
             self._turns.append(self._turn)
             if copy:
                 index = self._fixed[self.body.index]
@@ -120,8 +122,14 @@ class VectorCode:
         elif isinstance(kind, Varying):
             self._assign(name, self._operation(operation))
         elif isinstance(kind, Linear):
-            self._assign(name, self._renamed(operation))
-        elif self._turn.is_first:
+            if kind.base and self._turn.number:
+                distance = self._turn.number * self.lanes * kind.step
+                operands = (self._turns[0].names[name], str(distance))
+                operation = GetElementPtr("", "i8", ("ptr", "i64"), operands)
+                self._assign(name, operation)
+            else:
+                self._assign(name, self._renamed(operation))
+        elif not self._turn.number:
             new = self._fixed[name] = self.fresh()
             self.lines.append(Instruction(new, self._renamed(operation)))
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.llvm.loop_body import Body, Fitness, used_lines
+from hlo.codegen.llvm.loop_body import Body, Fitness
+from hlo.codegen.llvm.unused import without_unused
 from hlo.codegen.llvm.values import Index
 from hlo.codegen.llvm.vector_code import Names, VectorCode
 from hlo.llvm import Binary, Branch, Compare, Instruction, Label, Line, Phi
@@ -67,7 +68,7 @@ def _width(body: Body) -> int:
 
 def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     """Return the loop over vectors that goes before one over elements, or what else to do."""
-    body = Body(used_lines(loop.lines), loop.index, names.bases, names.allocated)
+    body = Body(without_unused(loop.lines), loop.index, names.bases, names.allocated)
     fitness = body.judge()
     lanes = names.vector_bits // _width(body)
     if fitness is not Fitness.VECTORS or lanes < 2:

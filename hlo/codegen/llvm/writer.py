@@ -1,4 +1,4 @@
-"""Straight code: values, and integer arithmetic, of which known numbers are done here."""
+"""Straight code: values and the instructions that make them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.codegen.llvm.module import ModuleBuilder
-from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val, i64
+from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val
 from hlo.errors import Span
 from hlo.llvm import (
     Alloca,
@@ -18,7 +18,6 @@ from hlo.llvm import (
     Cast,
     Compare,
     ExtractElement,
-    GetElementPtr,
     InsertElement,
     Instruction,
     Line,
@@ -68,11 +67,6 @@ class Writer:
         # The addresses that others were computed from.
         self.bases: dict[str, str] = {}
         self._place: Span | None = None
-        # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
-        # (x, n), a remainder (m, n) by its name.
-        self._products: dict[str, tuple[str, int]] = {}
-        self._quotients: dict[tuple[str, int], tuple[str, int]] = {}
-        self._remainders: dict[str, tuple[str, int]] = {}
 
     def locate(self, span: Span | None) -> Span | None:
         """Say which HLO the following code is for; returns what that was before.
@@ -261,89 +255,7 @@ class Writer:
         """End the block: go on at the block of the value's number, at `other` if it has none."""
         self.write(Switch(value.type, (value.name,), (*cases, other)))
 
-    # --- index arithmetic -----------------------------------------------------------------------
-
-    def _index(self, opcode: str, flags: str, a: Index, b: Index) -> str:
-        return self.op("i64", Binary(opcode, flags, "i64", (str(a), str(b)))).name
-
-    def add(self, a: Index, b: Index) -> Index:
-        """Return a + b without overflow."""
-        if isinstance(a, int) and isinstance(b, int):
-            return a + b
-        if a == 0:
-            return b
-        if b == 0:
-            return a
-        if isinstance(a, int):
-            a, b = b, a
-        # (m / n) * n + m % n == m: a merged loop's index is put together again.
-        if isinstance(a, str) and isinstance(b, str):
-            whole = self._quotients.get(self._products.get(a, ("", 0)))
-            if whole is not None and self._remainders.get(b) == whole:
-                return whole[0]
-        return self._index("add", "nsw", a, b)
-
-    def sub(self, a: Index, b: Index) -> Index:
-        if isinstance(b, int):
-            return self.add(a, -b)
-        return self._index("sub", "nsw", a, b)
-
-    def mul(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return a * b
-        if a == 0 or b == 0:
-            return 0
-        if a == 1:
-            return b
-        if b == 1:
-            return a
-        if isinstance(a, int):
-            a, b = b, a
-        name = self._index("mul", "nsw", a, b)
-        if isinstance(a, str) and isinstance(b, int):
-            self._products[name] = (a, b)
-        return name
-
-    def udiv(self, a: Index, b: int) -> Index:
-        """Return a // b for a >= 0 and a known b > 0."""
-        if b == 1:
-            return a
-        if isinstance(a, int):
-            return a // b
-        name = self._index("udiv", "", a, b)
-        self._quotients[name, b] = (a, b)
-        return name
-
-    def urem(self, a: Index, b: int) -> Index:
-        """Return a % b for a >= 0 and a known b > 0."""
-        if b == 1:
-            return 0
-        if isinstance(a, int):
-            return a % b
-        name = self._index("urem", "", a, b)
-        self._remainders[name] = (a, b)
-        return name
-
-    def minimum(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return min(a, b)
-        return self.intrinsic("smin", "i64", [i64(a), i64(b)]).name
-
-    def maximum(self, a: Index, b: Index) -> Index:
-        if isinstance(a, int) and isinstance(b, int):
-            return max(a, b)
-        return self.intrinsic("smax", "i64", [i64(a), i64(b)]).name
-
-    def compare(self, predicate: str, a: Index, b: Index) -> Val:
-        """Return the i1 of an integer comparison (`slt`, `eq`, `ult`, ...)."""
-        if isinstance(a, int) and isinstance(b, int):
-            known = {
-                "eq": a == b, "ne": a != b,
-                "slt": a < b, "sle": a <= b, "sgt": a > b, "sge": a >= b,
-            }  # fmt: skip
-            if predicate in known:
-                return TRUE if known[predicate] else FALSE
-        return self.icmp(predicate, i64(a), b)
+    # --- conditions -----------------------------------------------------------------------------
 
     def both(self, a: Val, b: Val) -> Val:
         """Return a and b."""
@@ -360,32 +272,6 @@ class Writer:
             return no
         operands = (condition.name, yes.name, no.name)
         return self.op(yes.type, Select("i1", yes.type, operands))
-
-    # --- memory ---------------------------------------------------------------------------------
-
-    def field_address(self, type_: str, base: str, *indices: Val) -> str:
-        """Return the address of what indices lead to in a struct of a type at `base`."""
-        types = ("ptr", *(x.type for x in indices))
-        operation = GetElementPtr("", type_, types, (base, *(x.name for x in indices)))
-        return self.effect("ptr", operation).name
-
-    def address(self, base: str, offset: int) -> str:
-        """Return the address so many bytes after a base."""
-        operation = GetElementPtr("inbounds", "i8", ("ptr", "i64"), (base, str(offset)))
-        return self.effect("ptr", operation).name
-
-    def element_address(self, base: str, type_: str, index: Index, width: int = 64) -> str:
-        """Return the address of element `index` of an array of `type_` at `base`.
-
-        width: of the index, in bits.
-        """
-        if index == 0:
-            return base
-        types = ("ptr", f"i{width}")
-        operation = GetElementPtr("inbounds", type_, types, (base, str(index)))
-        address = self.op("ptr", operation).name
-        self.bases[address] = base
-        return address
 
 
 def call(type_: str, function: str, args: Sequence[Val]) -> Call:
