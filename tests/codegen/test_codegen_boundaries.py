@@ -124,3 +124,70 @@ ENTRY e {
 """
     assert kernels(text) == 2
     check(text, [RNG.standard_normal((4, 50)).astype(np.float32) for _ in range(2)], ulps=0)
+
+
+PLUS = "plus { i = f32[] parameter(0) j = f32[] parameter(1) ROOT k = f32[] add(i, j) }"
+INDEX_VECTORS = {
+    "elements": (
+        "i = s32[3000,2] concatenate(p, q), dimensions={1}",
+        "ROOT r = f32[3000] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1}, "
+        "start_index_map={1,0}, index_vector_dim=1, slice_sizes={1,1}",
+        1,
+    ),
+    "rows": (
+        "i = s32[3000,2] concatenate(p, q), dimensions={1}",
+        "ROOT r = f32[3000,5] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,5}",
+        1,
+    ),
+    "vectors first": (
+        "t = s32[1,3000] reshape(p) s = s32[1,3000] reshape(q) "
+        "i = s32[2,3000] concatenate(s, t), dimensions={0}",
+        "ROOT r = f32[3000] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1}, "
+        "start_index_map={0,1}, index_vector_dim=0, slice_sizes={1,1}",
+        1,
+    ),
+    "one component twice": (
+        "i = s32[3000,2] concatenate(p, p), dimensions={1}",
+        "ROOT r = f32[3000] gather(x, i), offset_dims={}, collapsed_slice_dims={0,1}, "
+        "start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}",
+        1,
+    ),
+    "more than one component": (
+        "o = s32[3000,2] concatenate(p, q), dimensions={1} "
+        "i = s32[3000,3] concatenate(o, p), dimensions={1}",
+        "y = f32[40,50,2] broadcast(x), dimensions={0,1} "
+        "ROOT r = f32[3000] gather(y, i), offset_dims={}, collapsed_slice_dims={0,1,2}, "
+        "start_index_map={0,1,2}, index_vector_dim=1, slice_sizes={1,1,1}",
+        3,
+    ),
+    "scatter": (
+        "i = s32[3000,2] concatenate(p, q), dimensions={1}",
+        "one = f32[] constant(1) u = f32[3000] broadcast(one), dimensions={} "
+        "ROOT r = f32[40,50] scatter(x, i, u), update_window_dims={}, "
+        "inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, "
+        "to_apply=plus",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INDEX_VECTORS)
+def test_components_of_indices_are_computed_by_what_reads_them(case: str) -> None:
+    indices, reader, expected = INDEX_VECTORS[case]
+    text = f"""HloModule m
+{PLUS}
+ENTRY e {{
+  x = f32[40,50] parameter(0)
+  a = s32[3000,1] parameter(1)
+  b = s32[3000,1] parameter(2)
+  p = s32[3000,1] negate(a)
+  q = s32[3000,1] add(a, b)
+  {indices}
+  {reader}
+}}
+"""
+    x = RNG.standard_normal((40, 50)).astype(np.float32)
+    # Some are out of range.
+    check(text, [x, *(RNG.integers(-45, 10, (3000, 1)).astype(np.int32) for _ in range(2))])
+    assert kernels(text) == expected

@@ -81,6 +81,19 @@ def wrapped(inst: Instruction) -> tuple[Instruction, list[Piece]] | None:
     return source, pieces
 
 
+def is_index_vector(inst: Instruction) -> bool:
+    """True for index vectors, put together for what reads their components one by one."""
+    if inst.opcode != "concatenate" or not inst.users:
+        return False
+    (axis,) = inst.dimensions
+    return all(o.array_shape.dims[axis] == 1 for o in inst.operands) and all(
+        u.opcode in ("gather", "scatter")
+        and axis == u.index_vector_dim
+        and [n for n, o in enumerate(u.operands) if o is inst] == [len(u.operands) // 2]
+        for u in inst.users
+    )
+
+
 def is_pointwise(user: Instruction, operand: Instruction) -> bool:
     """True when an element of a value is used for the element of the same index only."""
     before, after = operand.shape, user.shape

@@ -14,6 +14,7 @@ from hlo.analysis.fusion.operations import (
     CHEAP,
     MAX_READS,
     UPDATES,
+    is_index_vector,
     is_multi_output,
     is_on_demand,
     is_uninitialized,
@@ -185,7 +186,7 @@ def _forced_role(inst: Instruction) -> Role | None:
         if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
             return Role.KERNEL
         return Role.FUSED if _decides_code(inst) else Role.SCALAR
-    return None if is_on_demand(inst) or _may_wrap(inst) else Role.KERNEL
+    return None if is_on_demand(inst) or _may_wrap(inst) or is_index_vector(inst) else Role.KERNEL
 
 
 def _may_wrap(inst: Instruction) -> bool:
@@ -228,7 +229,7 @@ def _must_keep(
         return True
     if is_costly and len(users) > 1:
         return True
-    if inst.opcode == "concatenate" and not _reads_memory(inst, roles):
+    if inst.opcode == "concatenate" and not (is_index_vector(inst) or _reads_memory(inst, roles)):
         return True
     for user in users:
         role = roles[user]

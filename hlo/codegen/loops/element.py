@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from hlo.analysis.fusion.operations import wrapped
+from hlo.analysis.fusion.operations import is_index_vector, wrapped
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64
 from hlo.codegen.loops.address import Indices, physical_index
@@ -176,11 +176,13 @@ def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 
 def _concatenate(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    found = wrapped(inst)
-    assert found is not None
-    source, pieces = found
     (axis,) = inst.dimensions
     at = indices[axis]
+    found = wrapped(inst)
+    if found is None:
+        assert isinstance(at, int) and is_index_vector(inst)
+        return e.at(inst.operands[at], (*indices[:axis], 0, *indices[axis + 1 :]))
+    source, pieces = found
     known = [p for p in pieces if e.is_within(at, p.first, p.end)]
     if known:
         place = e.shifted(at, known[0].shift)
