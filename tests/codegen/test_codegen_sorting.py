@@ -185,6 +185,14 @@ def test_sort_layouts(layout: str, out: str, dim: int) -> None:
     check(sort_one(plain("s32"), "s32", dims, dim, layout, out), [data("s32", dims)])
 
 
+@pytest.mark.parametrize("layout", ["{1,0}", "{0,1}"])
+@pytest.mark.parametrize("out", ["{1,0}", "{0,1}"])
+@pytest.mark.parametrize("dims", ["300,9", "9,300", "65536,2"])
+def test_layouts_of_sorts_that_count(dims: str, layout: str, out: str) -> None:
+    t, dim = "s16" if dims[0] == "6" else "s8", int(dims[0] == "9")
+    check(sort_one(plain(t), t, dims, dim, layout, out), [data(t, dims)], **EXACT)
+
+
 THREE = """HloModule m
 f { a = f32[] parameter(0) b = f32[] parameter(1) c = s16[] parameter(2) d = s16[] parameter(3)
   i = s32[] parameter(4) j = s32[] parameter(5)

@@ -8,45 +8,58 @@ from __future__ import annotations
 
 from importlib import import_module
 
-# Each constant's value instead of its own, by module of `hlo.codegen`.
-LOWER: dict[str, dict[str, int]] = {
-    "fusion": {"_MAX_DEPTH": 12, "_MAX_READS": 6},
-    "lower_reduction": {"_LARGE_WINDOW": 4, "_SORTED_LINE": 16, "_SELECTED": 4,
-                        "_SELECTED_PART": 8},
-    "memory": {"_REUSED_BYTES": 256},
-    "merge": {"_LARGE": 16},
-    "recompute": {"_LARGE_BYTES": 64, "_BATCH": 2},
-    "rejoining": {"_MAX_DETOUR": 4},
-    "rows": {"_SHORTEST": 2, "_ROWS": 2},
-    "schedule": {"_LARGE_BYTES": 64},
-    "siblings": {"_MOST_RESULTS": 3},
-    "targets.cpu.threads": {"_PARALLEL_COST": 16},
-    "kernels.cholesky": {"_SHARED": 8},
-    "kernels.columns": {"_SHORT": 8},
-    "kernels.combiner": {"_SEQUENTIAL_MAX": 8, "_SEQUENTIAL_PICK_MAX": 4},
-    "kernels.fft": {"_LONG": 8},
-    "kernels.radix": {"_GROUPS": 3, "_LONG": 32, "_FEW_LINES": 3},
-    "kernels.radix_long": {"_BLOCKS": 4, "_LEAST_BLOCK": 8},
-    "kernels.records": {"_SHORT": 16},
-    "kernels.reducer": {"_STRIP_BYTES": 256, "_SHARES": 5, "_PART_ELEMENTS": 32, "_PART_ROWS": 4},
-    "kernels.running": {"_SHORT": 2, "_CHUNK": 16, "_BLOCK": 32, "_STRIP_BYTES": 256},
-    "kernels.scatter": {"_RANGES": 3, "_WINDOW_PER_RANGE": 1},
-    "kernels.scheduler": {"_DEPTH_BYTES": 128, "_PANEL_BYTES": 2048, "_SUMS_BYTES": 2048,
-                          "_IN_PLACE_BYTES": 256, "_TASK_COST": 16},
-    "kernels.select_scatter": {"_STRIP": 16},
-    "kernels.sorting": {"_RADIX_MIN": 24, "_GROUPS": 3, "_LONG": 40, "_FEW_LINES": 3,
-                        "_BLOCK": 32},
-    "kernels.stencil_plan": {"_PANEL_BYTES": 1024, "_TASK_WORK": 32},
-    "kernels.topk": {"_GROUPS": 3, "_BLOCK": 8},
-    "kernels.triangular_solve": {"_CHUNK_BYTES": 512},
-    "kernels.window": {"_UNROLLED": 4, "_STRIP_BYTES": 256},
+# Each constant's value instead of its own, by module of `hlo`: that which uses it.
+LOWER: dict[str, dict[str, object]] = {
+    "analysis.fusion.accesses": {"_LARGE": 16},
+    "analysis.fusion.chains": {"_ROWS_STORED": 8, "_FEW": 4, "_DEEP": 16, "_REDUCED_BYTES": 2048,
+                               "_PLAIN_BYTES": 2048},
+    "analysis.fusion.post_dominators": {"_MAX_DETOUR": 4},
+    "analysis.fusion.roles": {"_MAX_DEPTH": 12, "MAX_READS": 6},
+    "analysis.fusion.rows": {"_SHORTEST": 2, "_ROWS": 2},
+    "analysis.fusion.siblings": {"_MAX_RESULTS": 3},
+    "codegen.entry.assignment": {"_REUSED_BYTES": 256},
+    "codegen.kernels.chain.chain": {"_BLOCK_BYTES": 2048, "_BLOCK_ROWS": 12, "_LEAST_TILES": 1},
+    "codegen.kernels.conv.stencil_plan": {"_PANEL_BYTES": 1024, "_TASK_WORK": 32},
+    "codegen.kernels.fft.fft": {"_LONG": 8},
+    "codegen.kernels.linalg.cholesky": {"_SHARED": 8},
+    "codegen.kernels.linalg.triangular_solve": {"_CHUNK_BYTES": 512},
+    "codegen.kernels.matmul.scheduler": {"_DEPTH_BYTES": 128, "_PANEL_BYTES": 2048, "_CHAIN": 24,
+                                         "_SUMS_BYTES": 2048, "_IN_PLACE_BYTES": 256,
+                                         "_TASK_COST": 16, "_LARGE_TASK_COST": 1024},
+    "codegen.kernels.matmul.streaming": {"_LEAST_BYTES": 64, "_LEAST_COLUMNS": 4, "_BLOCK": 64,
+                                         "_COLUMN_BYTES": 128, "_TASK_ROWS": 8},
+    "codegen.kernels.reduce.columns": {"_SHORT": 8},
+    "codegen.kernels.reduce.combiner": {"_SEQUENTIAL_MAX": 8, "_SEQUENTIAL_PICK_MAX": 4},
+    "codegen.kernels.reduce.reducer": {"_STRIP_BYTES": 256, "_SHARES": 5, "_PART_ELEMENTS": 32,
+                                       "_PART_ROWS": 4},
+    "codegen.kernels.reduce.running": {"_SHORT": 2, "_CHUNK": 16, "_BLOCK": 32,
+                                       "_STRIP_BYTES": 256},
+    "codegen.kernels.reduce.select_scatter": {"_STRIP": 16},
+    "codegen.kernels.reduce.window": {"_UNROLLED": 4, "_STRIP_BYTES": 256},
+    "codegen.kernels.sort.counting": {"_SHORTEST": {8: 8, 16: 32}, "_GROUPS": 3, "_LONG": 40,
+                                      "_FEW_LINES": 3, "_BLOCKS": 4, "_LEAST_BLOCK": 8,
+                                      "_CHUNK": 16},
+    "codegen.kernels.sort.key_sort": {"_GROUPS": 3, "_LONG": 512, "_FEW_LINES": 3, "_BLOCKS": 4,
+                                      "_LEAST_BLOCK": 64},
+    "codegen.kernels.sort.radix": {"_GROUPS": 3, "_LONG": 32, "_FEW_LINES": 3},
+    "codegen.kernels.sort.radix_long": {"_BLOCKS": 4, "_LEAST_BLOCK": 8},
+    "codegen.kernels.sort.records": {"_SHORT": 16},
+    "codegen.kernels.sort.sorting": {"_RADIX_MIN": 24, "_GROUPS": 3, "_LONG": 40, "_FEW_LINES": 3,
+                                     "_BLOCK": 32},
+    "codegen.kernels.sort.topk": {"_GROUPS": 3, "_BLOCK": 8},
+    "codegen.kernels.update.scatter": {"_RANGES": 3, "_WINDOW_PER_RANGE": 1},
+    "codegen.lower.reduction": {"_LARGE_WINDOW": 4, "_SORTED_LINE": 16, "_SELECTED": 4,
+                                "_SELECTED_PART": 8},
+    "codegen.plan.kernel_order": {"_LARGE_BYTES": 64},
+    "codegen.plan.recompute": {"_LARGE_BYTES": 64, "_BATCH": 2},
+    "codegen.targets.cpu.threads": {"_PARALLEL_COST": 16},
 }  # fmt: skip
 
 
 def lower_limits() -> None:
     """Lower the limits of this process."""
     for name, values in LOWER.items():
-        module = import_module(f"hlo.codegen.{name}")
+        module = import_module(f"hlo.{name}")
         for constant, value in values.items():
-            assert hasattr(module, constant), f"hlo.codegen.{name} has no {constant}"
+            assert hasattr(module, constant), f"hlo.{name} has no {constant}"
             setattr(module, constant, value)

@@ -20,7 +20,7 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent, Plan
 from hlo.ir import Instruction
-from hlo.values.layout.plain import is_plain
+from hlo.values.layout.plain import is_plain, loop_order
 
 # The shortest rows that are counted, by the width of keys: of shorter ones, most counts are zero.
 _SHORTEST = {8: 256, 16: 65536}
@@ -120,7 +120,8 @@ class _Counter(KeySorter):
         self, start: Sequence[Index], value: Val, first: Index, count: Index, end: Index
     ) -> None:
         """Write equal elements; where more follow up to `end`, possibly too many of them."""
-        b, shape = self.b, self.lines.shape
+        # The result may lie in another order than the operand, whose lines are in its own.
+        b, shape = self.b, self.k.inst.array_shape
         et = element_type(self.k.inst.operands[0])
 
         def one_by_one() -> list[Val]:
@@ -129,7 +130,8 @@ class _Counter(KeySorter):
             return []
 
         lanes = self.k.target.vector_bits // self.key.bits
-        if self.is_strided or not is_plain(shape) or et.bits < 8 or lanes < 2:
+        is_strided = not is_plain(shape) or self.lines.dim != loop_order(shape)[-1]
+        if is_strided or et.bits < 8 or lanes < 2:
             one_by_one()
             return
 
