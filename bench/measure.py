@@ -1,11 +1,13 @@
 """Measure one program in this process, on one backend or on all in turns; print JSON.
 
     python bench/measure.py all|ours|xla CASE.hlo INPUTS.npz [SECONDS]
+    python bench/measure.py kept CASE.hlo INPUTS.npz FOLDER
 
 `all` times runs in alternation, so that whatever else the machine does hits all alike, and compares
 the results; ours also runs as it is without passes, and where a case has functions of other
 libraries for the same job, or ONNX the operations, these run, too. `ours` and `xla` measure a fresh
-process: from the text to the first result, and the memory that takes beside the inputs.
+process: from the text to the first result, and the memory that takes beside the inputs. `kept` is
+`ours` with a folder in which kernels are kept, but no programs.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from accuracy import in_double, relative_error, widened
 from to_onnx import Unsupported, model_of
+
+if TYPE_CHECKING:
+    from hlo.runtime.cache import Cache
 
 Run = Callable[[], list[np.ndarray]]
 # Threads of a library that has done its work wait for more, taking a processor each: OpenBLAS's for
@@ -33,11 +38,13 @@ SPIN_S, WARM_S = 2.0, 0.02
 ERROR = 1.5
 
 
-def ours(text: str, args: list[np.ndarray], passes: str = "default") -> Run:
+def ours(
+    text: str, args: list[np.ndarray], passes: str = "default", cache: Cache | None = None
+) -> Run:
     """Return a function that runs the program compiled by this package."""
     from hlo.compiler.pipeline import compile_text
 
-    exe = compile_text(text.encode(), "case", cache=False, passes=passes)
+    exe = compile_text(text.encode(), "case", cache=cache or False, passes=passes)
 
     def run() -> list[np.ndarray]:
         result = exe(*args)
@@ -234,13 +241,38 @@ def alone(backend: str, text: str, args: list[np.ndarray]) -> dict[str, Any]:
     return {f"{backend} first": seconds, f"{backend} memory": status_bytes("VmHWM") - before}
 
 
+def with_kernels(text: str, args: list[np.ndarray], folder: str) -> dict[str, Any]:
+    """Return seconds from the text to the first result, where kernels are kept in a folder."""
+    prepare("ours")
+    from hlo.runtime.cache import Cache
+
+    class Kernels(Cache):
+        """A cache in which no program is found."""
+
+        def get(self, key: str) -> None:
+            return None
+
+        def put(self, key: str, program: object) -> None:
+            pass
+
+    start = time.perf_counter()
+    ours(text, args, cache=Kernels(folder))()
+    return {"kept first": time.perf_counter() - start}
+
+
 def main() -> None:
     mode, text_path, inputs_path, *rest = sys.argv[1:]
     with open(text_path) as file:
         text = file.read()
     args = load_inputs(inputs_path)
     name = Path(text_path).stem
-    result = every(name, text, args, float(rest[0])) if mode == "all" else alone(mode, text, args)
+    match mode:
+        case "all":
+            result = every(name, text, args, float(rest[0]))
+        case "kept":
+            result = with_kernels(text, args, rest[0])
+        case _:
+            result = alone(mode, text, args)
     print(json.dumps(result))
 
 
