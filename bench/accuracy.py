@@ -49,7 +49,8 @@ def relative_error(got: list[np.ndarray], exact: list[np.ndarray]) -> float | No
             continue
         values = g.astype(e.dtype)
         is_finite = np.isfinite(values) & np.isfinite(e)
-        difference, size = (np.abs(x[is_finite]) for x in (values - e, e))
+        values, e = values[is_finite], e[is_finite]
+        difference, size = np.abs(values - e), np.abs(e)
         if np.any(size):
             found.append(float(np.sqrt(np.mean(difference**2) / np.mean(size**2))))
     return max(found, default=None)
