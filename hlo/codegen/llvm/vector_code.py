@@ -114,7 +114,7 @@ class VectorCode:
         if total := self.body.sums.get(name):
             start, before = self._turn.totals[total.address]
             term = self._vector(total.type, total.term)
-            held = self._held(total.address)
+            held = Extremum.of(total, self.module)
             if isinstance(held, Extremum):
                 term = held.key(self._line, self.lanes, term)
             self._assign(name, held.applied(self.module, self.lanes, before, term))
@@ -130,15 +130,14 @@ class VectorCode:
             else:
                 self._assign(name, self._renamed(operation))
         elif not self._turn.number:
-            new = self._fixed[name] = self.fresh()
-            self.lines.append(Instruction(new, self._renamed(operation)))
+            self._fixed[name] = self._line(self._renamed(operation))
 
     def phis(self, before: str, inside: str) -> list[Line]:
         """Return the lines by which the variables' vectors come from turn to turn."""
         lines: list[Line] = []
         for turn in self._turns:
             for address, (start, end) in turn.totals.items():
-                total = self._held(address)
+                total = Extremum.of(self._sum_at(address), self.module)
                 nothing = f"splat ({total.type} {total.identity})"
                 merge = Phi(self._type(total.type), (nothing, end), (before, inside))
                 lines.append(Instruction(start, merge))
@@ -154,7 +153,8 @@ class VectorCode:
             return name
 
         for address in self._turns[0].totals:
-            total, held = self._sum_at(address), self._held(address)
+            total = self._sum_at(address)
+            held = Extremum.of(total, self.module)
             vector, *others = (turn.totals[address][0] for turn in self._turns)
             for other in others:
                 vector = assign(held.applied(self.module, self.lanes, vector, other))
@@ -169,18 +169,13 @@ class VectorCode:
     def _sum_at(self, address: str) -> Sum:
         return next(total for total in self.body.sums.values() if total.address == address)
 
-    def _held(self, address: str) -> Sum:
-        """Return what the vectors of a variable hold."""
-        return Extremum.of(self._sum_at(address), self.module)
-
     def _line(self, operation: Operation) -> str:
         name = self.fresh()
         self.lines.append(Instruction(name, operation))
         return name
 
     def _assign(self, name: str, operation: Operation) -> None:
-        new = self._turn.names[name] = self.fresh()
-        self.lines.append(Instruction(new, operation))
+        self._turn.names[name] = self._line(operation)
 
     def _name(self, name: str) -> str:
         return self._turn.names.get(name) or self._fixed.get(name, name)
