@@ -24,8 +24,6 @@ from hlo.values.layout.plain import is_plain, loop_order
 
 # The shortest rows that are counted, by the width of keys: of shorter ones, most counts are zero.
 _SHORTEST = {8: 256, 16: 65536}
-# Rows counted by one thread in sequence share memory; so many such groups at most.
-_GROUPS = 64
 # A row at least this long is counted by all threads, if there are few rows.
 _LONG, _FEW_LINES = 65536, 8
 # The most blocks that are counted apart, and the fewest elements of one.
@@ -49,7 +47,7 @@ def plan_counting(lines: Lines, key: SortKey) -> Plan:
     """Return the steps that sort rows by counting."""
     counts = 4 << key.bits
     if lines.length < _LONG or lines.count > _FEW_LINES:
-        return Plan((_sort_lines,), (min(lines.count, _GROUPS) * counts,))
+        return Plan((_sort_lines,), (lines.groups * counts,))
     assert key.canonical is not None
     blocks = _blocks(lines.length)
     steps = [_count, _add_up, _write]
@@ -151,20 +149,17 @@ class _Counter(KeySorter):
 def _sort_lines(k: Kernel) -> Extent:
     """Sort each row by one thread."""
     s = _Counter(k)
-    b, n, lines = k.b, s.n, s.lines.count
-    groups = min(lines, _GROUPS)
-    each = -(-lines // groups)
+    b, n = k.b, s.n
     with b.loop(k.begin, k.end) as group:
         counts = s.counts(group)
-        first = b.mul(group, each)
-        with b.loop(first, b.minimum(b.add(first, each), lines)) as line:
+        with s.lines.of_group(b, group) as line:
             start = s.lines.start(b, line)
             has_others = s.count(counts, start, 0, n)
             s.write_keys(counts, start, (0, s.buckets), 0, n)
             if s.canonical.ties:
                 with b.when(has_others):
                     s.restore(start)
-    return Extent(groups, float(each * (n * 4 + s.buckets * 8)))
+    return Extent(s.lines.groups, float(s.lines.each * (n * 4 + s.buckets * 8)))
 
 
 def _count(k: Kernel) -> Extent:

@@ -31,8 +31,6 @@ from hlo.values.layout.plain import loop_order
 
 # Keys of fewer bits are sorted by digits; shorter rows by insertion.
 _KEY_BITS, _SHORTEST = (32, 64), 16
-# Rows sorted by one thread in sequence share memory; so many such groups at most.
-_GROUPS = 64
 # A row at least this long is sorted by all threads, if there are few rows.
 _LONG, _FEW_LINES = 65536, 8
 _BLOCKS, _LEAST_BLOCK = 32, 16384
@@ -57,8 +55,7 @@ def plan_key_sort(lines: Lines, key: SortKey) -> Plan:
     """Return the steps that sort rows by keys."""
     tables, n, width = (permutations(key.bits),), lines.length, key.bits // 8
     if n < _LONG or lines.count > _FEW_LINES:
-        groups = min(lines.count, _GROUPS)
-        return Plan((_sort_lines,), (groups * 2 * (n + SLACK) * width,), tables)
+        return Plan((_sort_lines,), (lines.groups * 2 * (n + SLACK) * width,), tables)
     assert key.canonical is not None
     steps = [_sample, _classify, _find_places, _move, _sort_buckets]
     if key.canonical.ties:
@@ -150,13 +147,10 @@ class KeySorter:
 def _sort_lines(k: Kernel) -> Extent:
     """Sort each row by one thread."""
     s = KeySorter(k)
-    b, n, lines = k.b, s.n, s.lines.count
-    groups = min(lines, _GROUPS)
-    each = -(-lines // groups)
+    b, n = k.b, s.n
     with b.loop(k.begin, k.end) as group:
-        first = b.mul(group, each)
         keys = b.mul(group, 2 * (n + SLACK))
-        with b.loop(first, b.minimum(b.add(first, each), lines)) as line:
+        with s.lines.of_group(b, group) as line:
             start = s.lines.start(b, line)
             has_others = s.build(start, 0, n, keys)
             s.sort(keys, b.add(keys, n + SLACK), n)
@@ -164,7 +158,7 @@ def _sort_lines(k: Kernel) -> Extent:
             if s.canonical.ties:
                 with b.when(has_others):
                     s.restore(start)
-    return Extent(groups, float(each * n * _LEVEL_COST * n.bit_length()))
+    return Extent(s.lines.groups, float(s.lines.each * n * _LEVEL_COST * n.bit_length()))
 
 
 # --- long rows ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from hlo.codegen.llvm import Builder, Index
@@ -11,6 +12,9 @@ from hlo.codegen.loops.element import Indices
 from hlo.codegen.loops.kernel import split_index
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
+
+# Rows sorted by one thread in sequence share memory; so many such groups at most.
+_GROUPS = 64
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,21 @@ class Lines:
     @property
     def count(self) -> int:
         return math.prod(self.shape.dims[d] for d in self.others)
+
+    @property
+    def groups(self) -> int:
+        """How many groups of rows there are, each of which one thread computes in sequence."""
+        return min(self.count, _GROUPS)
+
+    @property
+    def each(self) -> int:
+        """How many rows a group has; the last ones may have fewer."""
+        return -(-self.count // self.groups)
+
+    def of_group(self, b: Builder, group: Index) -> AbstractContextManager[str]:
+        """Return a loop over the rows of a group."""
+        first = b.mul(group, self.each)
+        return b.loop(first, b.minimum(b.add(first, self.each), self.count))
 
     def start(self, b: Builder, number: Index) -> list[Index]:
         """Return the indices of a slice in the other dimensions."""

@@ -19,8 +19,6 @@ from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.targets.base import Extent, Plan
 from hlo.ir import Instruction
 
-# Rows sorted by one thread in sequence share memory; so many such groups at most.
-_GROUPS = 64
 # A row at least this long is sorted by all threads, if there are few rows.
 _LONG, _FEW_LINES = 65536, 8
 
@@ -30,8 +28,7 @@ def plan_radix(inst: Instruction, lines: Lines, key: SortKey, needed: tuple[int,
     records = Records.of(inst, key)
     if lines.length >= _LONG and lines.count <= _FEW_LINES:
         return plan_long_radix(records, lines, needed)
-    groups = min(lines.count, _GROUPS)
-    sizes = (groups * 2 * lines.length * size for size in records.sizes)
+    sizes = (lines.groups * 2 * lines.length * size for size in records.sizes)
     return Plan((_SortLines(needed),), tuple(sizes))
 
 
@@ -43,16 +40,13 @@ class _SortLines:
 
     def __call__(self, k: Kernel) -> Extent:
         s = RecordSorter(k, self.needed)
-        b, n, lines = k.b, s.n, s.lines.count
-        groups = min(lines, _GROUPS)
-        each = -(-lines // groups)
+        b, n = k.b, s.n
         counts = b.alloca("i32", len(s.digits) * s.buckets, align=64).name
         with b.loop(k.begin, k.end) as group:
-            first = b.mul(group, each)
             base = b.mul(group, 2 * n)
-            with b.loop(first, b.minimum(b.add(first, each), lines)) as line:
+            with s.lines.of_group(b, group) as line:
                 self._line(s, s.lines.start(b, line), base, counts)
-        return Extent(groups, float(each * n * 4 * (len(s.digits) + 2)))
+        return Extent(s.lines.groups, float(s.lines.each * n * 4 * (len(s.digits) + 2)))
 
     def _line(self, s: RecordSorter, start: Sequence[Index], base: Index, counts: str) -> None:
         b, n = s.b, s.n

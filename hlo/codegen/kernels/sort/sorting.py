@@ -31,8 +31,6 @@ from hlo.ir import Instruction
 
 # Shorter rows are merged: counting digits would take longer. Radix sorts count in 32 bits.
 _RADIX_MIN, _RADIX_END = 64, 1 << 31
-# Rows sorted by one thread in sequence share memory; so many such groups at most.
-_GROUPS = 64
 # A row at least this long is sorted by all threads, if there are few rows. A block takes an even
 # number of merges, so that its records end up where they began.
 _LONG, _FEW_LINES = 32768, 8
@@ -55,7 +53,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], target: Target) 
         return plan_radix(inst, lines, key, needed)
     widths = [element_type(o).byte_width for o in inst.operands]
     if lines.length < _LONG or lines.count > _FEW_LINES:
-        count = min(lines.count, _GROUPS)
+        count = lines.groups
         return Plan((_SortLines(needed),), tuple(2 * count * lines.length * w for w in widths))
     levels = (-(-lines.length // _BLOCK) - 1).bit_length()
     steps: list[Callable[[Kernel], Extent]] = [_SortBlocks(needed), _begin]
@@ -163,17 +161,14 @@ class _SortLines:
 
     def __call__(self, k: Kernel) -> Extent:
         s = _Sorter(k, self.needed)
-        b, n, lines = k.b, s.n, s.lines.count
-        groups = min(lines, _GROUPS)
-        each = -(-lines // groups)
+        b, n = k.b, s.n
         with b.loop(k.begin, k.end) as group:
-            first = b.mul(group, each)
             base = b.mul(group, 2 * n)
-            with b.loop(first, b.minimum(b.add(first, each), lines)) as line:
+            with s.lines.of_group(b, group) as line:
                 start = s.lines.start(b, line)
                 s.read(start, 0, n, base)
                 s.write(start, 0, n, s.sort.sort(base, b.add(base, n), n))
-        return Extent(groups, float(each * n * 6 * n.bit_length()))
+        return Extent(s.lines.groups, float(s.lines.each * n * 6 * n.bit_length()))
 
 
 @dataclass(frozen=True)

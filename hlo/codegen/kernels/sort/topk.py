@@ -21,8 +21,6 @@ from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.values.types import S32, S64
 
-# Rows that one thread processes in sequence share memory; so many such groups at most.
-_GROUPS = 64
 # Elements that are compared with the limit together.
 _BLOCK = 64
 
@@ -33,7 +31,7 @@ def plan_topk(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
     s = _Sizes(inst)
     if not s.lines.count or not s.k:
         return Plan(())
-    return Plan((_select,), (2 * s.groups * s.capacity * s.word_bytes,))
+    return Plan((_select,), (2 * s.lines.groups * s.capacity * s.word_bytes,))
 
 
 class _Sizes:
@@ -49,7 +47,6 @@ class _Sizes:
         self.order = Order(shape.element_type, inst.largest, total=True)
         self.k: int = inst.k
         self.capacity = 2 * self.k + _BLOCK
-        self.groups = min(self.lines.count, _GROUPS)
         # Half of the word is the rank, half the index.
         self.half = 32 if self.order.bits <= 32 else 64
         self.word = f"i{2 * self.half}"
@@ -147,14 +144,12 @@ def _select(k: Kernel) -> Extent:
     """Select from each row."""
     s = _Selection(k)
     b, n = k.b, s.lines.length
-    each = -(-s.lines.count // s.groups)
     with b.loop(k.begin, k.end) as group:
-        first = b.mul(group, each)
         base = b.mul(group, 2 * s.capacity)
-        with b.loop(first, b.minimum(b.add(first, each), s.lines.count)) as line:
+        with s.lines.of_group(b, group) as line:
             start = s.lines.start(b, line)
             _select_line(s, start, base)
-    return Extent(s.groups, float(each * (n + 20 * s.capacity)))
+    return Extent(s.lines.groups, float(s.lines.each * (n + 20 * s.capacity)))
 
 
 def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
