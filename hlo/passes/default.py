@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 from hlo.passes.registry import Pass, registered
@@ -16,6 +16,12 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
     fuses: end with the stages that make kernels and order them. Code generation does without: it
     chooses kernels and their order itself, knowing the target and what is updated in place.
     """
+    return list(_stages(fuses=fuses))
+
+
+@cache
+def _stages(*, fuses: bool) -> tuple[Step | Fix, ...]:
+    """Return the stages: made once, since that takes as long as running them on a small module."""
     stages: list[Step | Fix] = [
         # One computation where there were several: nothing below looks through calls.
         step("call_inliner"),
@@ -24,7 +30,7 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
         step("dce"),
         step("computation_deduplicator"),
         # What one of these makes simpler is simpler for the others, so they take turns.
-        Fix([
+        Fix((
             step("tuple_simplifier"),
             # Equal values are one value before anything is decided by the number of users. Large
             # broadcasts are shared by what is near: kept for long they would raise the peak.
@@ -46,9 +52,9 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("simplify_sorts"),
             step("reshape_mover"),
             step("dce"),
-        ]),
+        )),
         # Between devices, when what is computed is as simple as it gets.
-        Fix([
+        Fix((
             # What a device has anyway, or needs a part of, is not exchanged as a whole.
             step("all_reduce_simp"),
             step("all_gather_dynamic_slice_simplifier"),
@@ -61,7 +67,7 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             # Once instead of in each iteration.
             step("while_loop_all_reduce_code_motion"),
             step("dce"),
-        ]),
+        )),
         # Small ones cost latency, many as one cost it once. Large ones gain nothing, and would
         # have to wait for each other.
         step("all_reduce_combiner", combine_threshold_in_bytes=1 << 18),
@@ -97,7 +103,7 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("hlo_memory_scheduler"),
             step("latency_hiding_scheduler"),
         ]  # fmt: skip
-    return stages
+    return tuple(stages)
 
 
 PassLike = str | Pass | Step | Fix | Callable[..., None]

@@ -18,14 +18,17 @@ from functools import cache
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000
 _FAILED = ctypes.c_void_p(-1).value
+# How far apart sections may lie; offsets reach twice as far.
+_NEAR = 1 << 30
 
 
 @contextlib.contextmanager
 def contiguous_space(size: int) -> Iterator[None]:
-    """Have mappings that are made in the body lie in one hole, if their sizes add up to `size`.
+    """Have mappings that are made in the body lie close together, if their sizes add up to `size`.
 
-    Holes above it that are smaller are occupied meanwhile: Linux takes the highest that fits. Does
-    nothing on other systems, and where the address space is used up.
+    Linux takes the highest hole that fits. Where the highest hole of all is far above the one of
+    this size, those between are occupied meanwhile. Does nothing on other systems, and where the
+    address space is used up.
     """
     if sys.platform != "linux":
         yield
@@ -39,16 +42,18 @@ def contiguous_space(size: int) -> Iterator[None]:
 
     occupied: list[tuple[int, int]] = []
     try:
-        length = 1 << max(size - 1, mmap.PAGESIZE).bit_length()
-        hole = occupy(length)
+        length = whole = 1 << max(size - 1, mmap.PAGESIZE).bit_length()
+        hole, top = occupy(whole), occupy(mmap.PAGESIZE)
+        if top is not None:
+            libc.munmap(top, mmap.PAGESIZE)
         if hole is not None:
-            while length > mmap.PAGESIZE:
+            while (top is None or top - hole > _NEAR) and length > mmap.PAGESIZE:
                 length //= 2
                 while (found := occupy(length)) is not None and found > hole:
                     occupied.append((found, length))
                 if found is not None:
                     libc.munmap(found, length)
-            libc.munmap(hole, 1 << max(size - 1, mmap.PAGESIZE).bit_length())
+            libc.munmap(hole, whole)
         yield
     finally:
         for address, taken in occupied:

@@ -130,7 +130,8 @@ def _fit(hint: Any) -> Fit:
 def _is_plain(record: Any) -> bool:
     """True for plain records of numbers, which check nothing themselves: not shapes or hosts."""
     is_frozen: bool = record.__dataclass_params__.frozen
-    return is_frozen and not record.__module__.startswith("hlo.values.types")
+    checks_itself = hasattr(record, "__post_init__")
+    return is_frozen and not checks_itself and not record.__module__.startswith("hlo.values.types")
 
 
 def _integer(value: Any) -> Any:

@@ -18,7 +18,7 @@ from hlo.frontends.text import terminals
 from hlo.frontends.text.tokens import Token
 
 
-class _Pattern:
+class Pattern:
     """A pattern of a terminal, compiled on first use."""
 
     def __init__(self, terminal: str, pattern: str, flags: int) -> None:
@@ -30,7 +30,7 @@ class _Pattern:
 
     def can_begin_with(self, character: str) -> bool:
         first = terminals.FIRST.get(self.terminal)
-        return first is None or re.match(f"[{first}]", character) is not None
+        return first is None or character in first
 
 
 class Lexer(lark.lexer.Lexer):
@@ -45,11 +45,11 @@ class Lexer(lark.lexer.Lexer):
     def __init__(self, conf: LexerConf) -> None:
         flags = conf.g_regex_flags
         defined = {t.name: t.pattern.to_regexp() for t in sorted(conf.terminals, key=_rank)}
-        patterns = (*terminals.USUAL.items(), *defined.items())
-        self._patterns = [_Pattern(name, pattern, flags) for name, pattern in patterns]
+        patterns = (*terminals.USUAL, *defined.items())
+        self._patterns = [Pattern(name, pattern, flags) for name, pattern in patterns]
         self._ignored = frozenset(conf.ignore)
         # Keyed by the parser's state and the next character.
-        self._candidates: dict[tuple[Any, str], list[_Pattern]] = {}
+        self._candidates: dict[tuple[Any, str], list[Pattern]] = {}
 
     def lex(self, lexer_state: LexerState, parser_state: ParserState[Any]) -> Iterator[Token]:
         """Yield tokens, each by the current state of the parser.
@@ -73,7 +73,7 @@ class Lexer(lark.lexer.Lexer):
             else:
                 raise UnexpectedCharacters(text, at, 0, 0)
 
-    def _beginning(self, character: str, parser_state: ParserState[Any]) -> list[_Pattern]:
+    def _beginning(self, character: str, parser_state: ParserState[Any]) -> list[Pattern]:
         """Return patterns of acceptable and ignored terminals that may begin like this."""
         wanted = self._ignored | parser_state.parse_conf.states[parser_state.position].keys()
         found = (p for p in self._patterns if p.terminal in wanted)

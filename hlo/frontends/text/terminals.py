@@ -10,6 +10,7 @@ balanced to a small fixed depth; the grammar has rules for deeper text.
 from __future__ import annotations
 
 import re
+import string
 
 # The usual depth and more. Patterns, and the time to compile them, grow with it.
 DEPTH = 4
@@ -110,9 +111,10 @@ PATTERNS = {
     "table": TABLE,
 }
 
-# For most terminals, a pattern of the usual forms. These are tried first, in this order, since they
+# For most terminals, patterns of the usual forms. These are tried first, in this order, since they
 # compile quickly. If one matches valid text, its terminal is the intended one, and would match the
 # same text.
+_KEY = rf", (?!{ROOT})[A-Za-z_][A-Za-z0-9_.-]*+="
 _PLAIN_STRING = r'"(?>(?:[^"\\\n]++|\\.)*)"'
 _PLAIN_COMMENT = r"/\*[^*]*+\*/"
 # Text with an equals sign and a parenthesis may be a computation.
@@ -120,41 +122,46 @@ _PLAIN_BRACES = "|".join(
     balanced("{", "}", rf"""[^{{}}"'/\n{other}]++|{_PLAIN_STRING}|{_PLAIN_COMMENT}""", 3)
     for other in ("=", "()")
 )
-_PLAIN_VALUE = rf"(?:{_WORD}|{_PLAIN_STRING})(?=,|\s*+(?:[^\s{{,(\[\]\"'/=<]|\Z))"
+_NUMBERS = balanced("{", "}", r"""[^{}"'/\n=]++""", 2)
+_AFTER_VALUE = r"""(?=,|\s*+(?:[^\s{,(\[\]"'/=<]|\Z))"""
+_PLAIN_VALUE = rf"(?:{_WORD}|{_PLAIN_STRING}){_AFTER_VALUE}"
 # The shape of a tuple, which the terminal's own pattern covers.
 PLAIN_TUPLE_SHAPE = (
     rf"\((?>(?:[^()/\n]++|{_PLAIN_COMMENT}|\((?>(?:[^()/\n]++|{_PLAIN_COMMENT})*)\))*)\) (?![\s/])"
 )
-USUAL = {
-    "GAP": r"\s++(?!/)",
-    "END": r"\}",
-    "ATTRIBUTE": rf", (?!{ROOT})[A-Za-z_][A-Za-z0-9_.-]*+=(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})",
-    "OPERANDS": rf"\((?>(?:{NAME}(?>(?:, (?>(?:{_PLAIN_COMMENT})?){NAME})*))?)\)",
-    "PAYLOAD": r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)""",
-    "HEADER": rf"HloModule {NAME}:?+(?!\s)",
-    "DEFINITION": rf"(?>(?:ROOT )?){NAME} = (?!\s)",
-    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?>(?:\{[\d,]++\})?) (?![\s/]|\{[\s\d:])",
-    "OPCODE": r"(?!b\()[a-z][a-z-]*+(?=\()",
-    "COMPUTATION": rf"(?>(?:ENTRY )?){NAME} (?=[({{])",
-}
+USUAL = (
+    ("GAP", r"\s++(?!/)"),
+    ("END", r"\}"),
+    ("ATTRIBUTE", rf"{_KEY}(?:{_NUMBERS}|{_WORD}{_AFTER_VALUE})"),
+    ("ATTRIBUTE", rf"{_KEY}(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})"),
+    ("OPERANDS", rf"\((?>(?:{NAME}(?>(?:, (?>(?:{_PLAIN_COMMENT})?){NAME})*))?)\)"),
+    ("PAYLOAD", r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)"""),
+    ("HEADER", rf"HloModule {NAME}:?+(?!\s)"),
+    ("DEFINITION", rf"(?>(?:ROOT )?){NAME} = (?!\s)"),
+    ("SHAPE", r"[a-z][a-z0-9]*+\[[\d,]*+\](?>(?:\{[\d,]++\})?) (?![\s/]|\{[\s\d:])"),
+    ("OPCODE", r"(?!b\()[a-z][a-z-]*+(?=\()"),
+    ("COMPUTATION", rf"(?>(?:ENTRY )?){NAME} (?=[({{])"),
+)
 
-# First characters of terminals, as sets of a regular expression; any character if not listed.
+_SPACES, _CAPITALS, _LETTERS = " \t\n\r\v\f", string.ascii_uppercase, string.ascii_lowercase
+_IN_NAMES = frozenset("%_" + _CAPITALS + _LETTERS)
+# First characters of terminals; any character if not listed.
 FIRST = {
-    "GAP": r"\s/",
-    "HEADER": "H",
-    "TABLE": "FS",
-    "SHAPE": "a-z(",
-    "OPCODE": "A-Za-z",
-    "PARAMETER": "%A-Za-z_",
-    "COMPUTATION": "%A-Za-z_",
-    "DEFINITION": "%A-Za-z_",
-    "NAME": "%A-Za-z_",
-    "OPERANDS": "(",
-    "PAYLOAD": "(",
-    "ATTRIBUTE": ",",
-    "INLINE": ",",
-    "INLINE_LIST": ",",
-    "DEEP_ATTRIBUTE": ",",
+    "GAP": frozenset("/" + _SPACES),
+    "HEADER": frozenset("H"),
+    "TABLE": frozenset("FS"),
+    "SHAPE": frozenset("(" + _LETTERS),
+    "OPCODE": frozenset(_CAPITALS + _LETTERS),
+    "PARAMETER": _IN_NAMES,
+    "COMPUTATION": _IN_NAMES,
+    "DEFINITION": _IN_NAMES,
+    "NAME": _IN_NAMES,
+    "OPERANDS": frozenset("("),
+    "PAYLOAD": frozenset("("),
+    "ATTRIBUTE": frozenset(","),
+    "INLINE": frozenset(","),
+    "INLINE_LIST": frozenset(","),
+    "DEEP_ATTRIBUTE": frozenset(","),
 }
 
 
