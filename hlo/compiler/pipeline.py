@@ -22,6 +22,7 @@ from hlo.runtime.meeting import meeting_code
 from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
 from hlo.runtime.support import support_code
+from hlo.support.memory import collector_paused
 from hlo.support.signature import need_each
 from hlo.values.types import ArrayShape, TupleShape
 from hlo.version import __version__
@@ -286,6 +287,7 @@ def compile_text(
     return _compile(key, module, _store(cache), threads, features, host, passes, verify, None)
 
 
+@collector_paused()
 def _compile(
     text: Callable[[], bytes],
     module: Callable[[Clock], Module],
@@ -474,6 +476,7 @@ def build(
         )  # fmt: skip
         if instrumentation is not None and instrumentation.ir:
             code += (machine.object_code(machine.optimize(instrumentation.ir)),)
+        emitted.module.functions.clear()  # see `Builder.finish`
     return NativeProgram(
         module.name,
         emitted.entry,

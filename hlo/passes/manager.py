@@ -76,6 +76,8 @@ class _Runner:
         self.runs: list[PassRun] = []
         self._module = module
         self._observers = observers
+        # Observers run with the cycle collector, see `run_pipeline`.
+        self._pause = collector_paused if observers else nullcontext
         self._analyses = Analyses()
         self._count = count_instructions(module)
         self._changes = 0
@@ -101,7 +103,7 @@ class _Runner:
             observer.before(module, step)
         rewrites = Rewrites(analyses=self._analyses)
         before, start = self._count, time.perf_counter()
-        with collector_paused():
+        with self._pause():
             step.spec.run(module, step.options, rewrites)
             if rewrites.changed:
                 for comp in module.computations:
@@ -109,7 +111,8 @@ class _Runner:
         seconds = time.perf_counter() - start
         if rewrites.changed or step.spec.is_of_user:  # who may have changed it without asking
             self._analyses = Analyses()
-        after = self._count = count_instructions(module)
+            self._count = count_instructions(module)
+        after = self._count
         run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after, rewrites.notes)
         self.runs.append(run)
         for observer in self._observers:

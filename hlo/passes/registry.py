@@ -74,8 +74,9 @@ class Pass:
 
     def run(self, module: Module, options: Mapping[str, Any], rewrites: Rewrites) -> None:
         """Change the module. Raises HloError where the module has what the pass cannot handle."""
-        values = {f"{k}_" if iskeyword(k) else k: v for k, v in options.items()}
-        self.function(module, rewrites, **values)
+        if options:
+            options = {f"{k}_" if iskeyword(k) else k: v for k, v in options.items()}
+        self.function(module, rewrites, **options)
 
 
 _PASSES: dict[str, Pass] = {}

@@ -25,6 +25,8 @@ from hlo.passes.rewrites import Rewrites
 from hlo.values.types import ArrayShape, Shape, compatible, without_layout
 
 Rewriter = Callable[[Instruction, Builder], Instruction | None]
+# Of instructions: the opcode, whether there are dynamic dimensions, the opcodes of the operands.
+_Kind = tuple[str, bool, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,12 @@ class Rule:
 
     def may_apply(self, opcode: str, operands: Container[str]) -> bool:
         """Return whether an instruction may match, by its opcode and those of its operands."""
-        return not self.on or any((opcode if o == "same" else o) in operands for o in self.on)
+        if not self.on:
+            return True
+        for sought in self.on:  # a plain loop: hundreds of rules are asked for each kind
+            if (opcode if sought == "same" else sought) in operands:
+                return True
+        return False
 
 
 class RuleSet:
@@ -56,6 +63,8 @@ class RuleSet:
         self.name = name
         self.rules: dict[str, Rule] = {}
         self._by_opcode: dict[str, list[Rule]] = {}
+        # See `chosen`.
+        self._chosen: dict[frozenset[str], dict[_Kind, Sequence[Rule]]] = {}
 
     def rule(
         self, opcodes: str, equation: str, *, approximate: bool = False, static: bool = False,
@@ -72,6 +81,7 @@ class RuleSet:
             sought, looked_at = tuple(opcodes.split()), tuple(on.split())
             new = Rule(name, sought, equation, rewrite, approximate, static, looked_at)
             self.rules[name] = new
+            self._chosen.clear()
             for opcode in new.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(new)
             return rewrite
@@ -81,24 +91,31 @@ class RuleSet:
     def of(self, opcode: str) -> Sequence[Rule]:
         return self._by_opcode.get(opcode, ())
 
+    def chosen(self, skipped: frozenset[str]) -> dict[_Kind, Sequence[Rule]]:
+        """Return the rules but for the skipped ones, by what they were last asked for.
+
+        Modules have the same kinds of instructions again and again.
+        """
+        return self._chosen.setdefault(skipped, {})
+
     def apply(
         self,
         module: Module,
         rewrites: Rewrites,
         *,
         computations: Iterable[Computation] | None = None,
-        skip: Callable[[Rule], bool] = lambda rule: False,
+        skipped: frozenset[str] = frozenset(),
     ) -> None:
         """Rewrite computations until no rule fires any more; by default all outside fusions.
 
-        skip: rules that are not to be used.
+        skipped: names of rules that are not to be used.
         """
         if not has_opcode(module, self._by_opcode):
             return
         effects = Effects()
         for comp in unfused(module) if computations is None else computations:
             if comp.has_opcode(self._by_opcode):
-                _Worklist(comp, self, rewrites, effects, skip).run()
+                _Worklist(comp, self, rewrites, effects, skipped).run()
 
 
 def has_opcode(module: Module, opcodes: Container[str]) -> bool:
@@ -142,15 +159,14 @@ class _Worklist:
         rules: RuleSet,
         rewrites: Rewrites,
         effects: Effects,
-        skip: Callable[[Rule], bool],
+        skipped: frozenset[str],
     ) -> None:
         self._comp = comp
         self._rules = rules
         self._rewrites = rewrites
         self._effects = effects
-        self._skip = skip
-        # By opcode, those of the operands, and whether there are dynamic dimensions.
-        self._chosen: dict[tuple[str, bool, tuple[str, ...]], Sequence[Rule]] = {}
+        self._skipped = skipped
+        self._chosen = rules.chosen(skipped)
         self._todo = dict.fromkeys(reversed(comp.in_order()))
         self._varying = _of_varying_size(comp)
         self._left = _MAX_REWRITES_PER_INSTRUCTION * (len(comp) + 10)
@@ -174,7 +190,7 @@ class _Worklist:
             rules = [r for r in self._rules.of(opcode) if not (dynamic and r.static)]
             if near:
                 rules = [r for r in rules if r.may_apply(opcode, near)]
-            rules = self._chosen[key] = [r for r in rules if not self._skip(r)]
+            rules = self._chosen[key] = [r for r in rules if r.name not in self._skipped]
         return rules
 
     def _visit(self, inst: Instruction) -> None:

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from hlo.runtime.jit import Machine
@@ -337,11 +339,18 @@ if hasattr(os, "register_at_fork"):
 
 def default_threads() -> int:
     """Return the number of processors this process may use: those of its affinity and its quota."""
-    count = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, _quota()))
+
+
+@cache
+def _quota() -> int:
+    """Return the number of processors that the control group of this process may use."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     except (OSError, ValueError):  # no control group, or none that limits processors
-        return count
-    return count if quota == "max" else max(1, min(count, int(quota) // int(period)))
+        return sys.maxsize
+    return sys.maxsize if quota == "max" else int(quota) // int(period)

@@ -68,7 +68,8 @@ def test_addresses_in_a_loop_begin_before_it():
         row = b.add(b.mul("%i", 64), i)
         x = b.load("float", b.element_address("%buf0", "float", row))
         b.store(x, b.element_address("%buf0", "float", b.add(row, 64)))
-    before, inside = _text(b).split("body")[0], _text(b).split("body", 2)[2]
+    text = _text(b)
+    before, inside = text.split("body")[0], text.split("body", 2)[2]
     assert "strip.invariant.group" in before
     assert "mul" in before
     assert "mul" not in inside
@@ -88,6 +89,7 @@ def test_loops_that_carry_values_have_no_starts():
         place = b.add(turn.values[0].name, turn.index)
         b.store(turn.values[0], b.element_address("%buf0", "i64", place))
         turn.values[0] = i64(b.add(turn.values[0].name, 3))
-    before, inside = _text(b).split("body")[0], _text(b).split("body", 2)[2]
+    text = _text(b)
+    before, inside = text.split("body")[0], text.split("body", 2)[2]
     assert "getelementptr" in inside
     assert "getelementptr" not in before

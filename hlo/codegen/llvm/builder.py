@@ -250,6 +250,9 @@ class Builder(IndexWriter):
             else:
                 body.append(line)
         function.body = without_unused(body)
+        # Kernels, and what they are written with, refer to each other in cycles. Without what was
+        # written there is little that the cycle collector has to look at.
+        self.lines, self._entry, self._known, self._before = [], [], {}, []
         return function
 
     def poll(self, cost: Index) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
@@ -72,7 +73,9 @@ class Builder:
         # By caller: the wrappers of its async operations, which are not in the text.
         self._wrappers: dict[Computation, list[Computation]] = {}
         self._attributes = AttributeReader(report, self._computations, self._inline, self._dropped)
-        self._instructions = InstructionBuilder(report, self._attributes, self._add_wrapper)
+        # It does not refer back to this object: tokens and records go when both do.
+        add_wrapper = partial(_add_wrapper, self._computations, self._wrappers)
+        self._instructions = InstructionBuilder(report, self._attributes, add_wrapper)
 
     @property
     def _source(self) -> Source:
@@ -116,19 +119,6 @@ class Builder:
                 module.add(comp)
         # Without ENTRY it is the last one.
         module.set_entry(next((d for d in drafts if d.is_entry), drafts[-1]).comp)
-
-    def _add_wrapper(self, comp: Computation, caller: Computation) -> None:
-        comp.name = self._free_name(comp.name)
-        self._computations[comp.name] = comp
-        self._wrappers.setdefault(caller, []).append(comp)
-
-    def _free_name(self, base: str) -> str:
-        """Return a name derived from `base` for a computation, unused in the file."""
-        name, number = base, len(self._computations)
-        while name in self._computations:
-            name = f"{base}.{number}"
-            number += 1
-        return name
 
     def _read_name(self, module: Module) -> None:
         header = self._record.header
@@ -257,7 +247,7 @@ class Builder:
                     stack.pop()
                     comp = outer.comp
                     if outer is not draft:
-                        comp.name = self._free_name("_")
+                        comp.name = _free_name("_", self._computations)
                     self._drafts[comp.name] = outer
                     self._computations[comp.name] = comp
                     continue
@@ -406,6 +396,27 @@ class Builder:
                 result.start_pos, result.start_pos + len(result.rstrip()),
                 note=("the root is here", root.span),
             )  # fmt: skip
+
+
+def _add_wrapper(
+    computations: dict[str, Computation],
+    wrappers: dict[Computation, list[Computation]],
+    comp: Computation,
+    caller: Computation,
+) -> None:
+    """Add the wrapper of an async operation."""
+    comp.name = _free_name(comp.name, computations)
+    computations[comp.name] = comp
+    wrappers.setdefault(caller, []).append(comp)
+
+
+def _free_name(base: str, computations: Mapping[str, Computation]) -> str:
+    """Return a name derived from `base` for a computation, unused in the file."""
+    name, number = base, len(computations)
+    while name in computations:
+        name = f"{base}.{number}"
+        number += 1
+    return name
 
 
 def _inline_records(body: list[InstructionRecord]) -> Iterator[InlineRecord]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hlo.ir import Module
 
 # Importing a family registers its rules.
@@ -51,16 +53,24 @@ def algsimp(
     products with vectors into reductions. layout_sensitive: layouts are final, so that reshapes
     and transposes that move no data become bitcasts.
     """
-    options = {
-        "fast_math": fast_math,
-        "dot_strength_reduction": dot_strength_reduction,
-        "layout_sensitive": layout_sensitive,
-    }
+    RULES.apply(
+        module,
+        rewrites,
+        skipped=_skipped(
+            approximate=approximate,
+            fast_math=fast_math,
+            dot_strength_reduction=dot_strength_reduction,
+            layout_sensitive=layout_sensitive,
+        ),
+    )
 
-    skipped = {
+
+@cache
+def _skipped(*, approximate: bool, **options: bool) -> frozenset[str]:
+    """Return the names of the rules that do not run with these options."""
+    return frozenset(
         rule.name
         for rule in RULES.rules.values()
         if (rule.approximate and not approximate)
         or not options.get(NEEDED_OPTION.get(rule.name, ""), True)
-    }
-    RULES.apply(module, rewrites, skip=lambda rule: rule.name in skipped)
+    )

@@ -23,7 +23,7 @@ def simplify_fp_conversions(
     values keep the digits that the conversion would have rounded away.
     """
     skipped = frozenset() if excess_precision else frozenset({f"{_RULES.name}.{back.__name__}"})
-    _RULES.apply(module, rewrites, skip=lambda rule: rule.name in skipped)
+    _RULES.apply(module, rewrites, skipped=skipped)
 
 
 @_RULES.rule("convert", "convert(convert(x)) = convert(x), where the first keeps every value")
