@@ -125,14 +125,20 @@ class Builder(IndexWriter):
         plain: bool = False,
         rolled: bool = False,
         folded: bool = False,
+        apart: bool = False,
+        multiple: int = 1,
     ) -> Iterator[str]:
         """Run the body for i = start, start+step, ... below end; yields the name of i.
 
         plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
         `ModuleBuilder.rolled_loop`. folded: no iteration depends on another; see
-        `ModuleBuilder.folded_loop`.
+        `ModuleBuilder.folded_loop`. apart: none reads what those before it have written, however it
+        looks. multiple: of what the number of iterations is one.
         """
-        with self.carrying(start, end, (), step, plain=plain, rolled=rolled, folded=folded) as turn:
+        with self.carrying(
+            start, end, (), step, plain=plain, rolled=rolled, folded=folded, apart=apart,
+            multiple=multiple,
+        ) as turn:  # fmt: skip
             yield turn.index
 
     @contextmanager
@@ -146,6 +152,8 @@ class Builder(IndexWriter):
         plain: bool = False,
         rolled: bool = False,
         folded: bool = False,
+        apart: bool = False,
+        multiple: int = 1,
     ) -> Iterator[Turn]:
         """Run the body like `loop`, with values that it changes from turn to turn.
 
@@ -203,7 +211,7 @@ class Builder(IndexWriter):
         if self.vector_bits and is_straight and not plain:
             # LLVM's vectorizer knows more about addresses that it sees whole.
             whole = _straight([*opened, *written, *self.lines[ending:]])
-            loop = Loop(i, start, end, before, done, lines)
+            loop = Loop(i, start, end, before, done, lines, apart, multiple)
             is_simple = step == 1 and not values
             vectors = vector_loop(self, loop) if is_simple else None
             if isinstance(vectors, VectorLoop):

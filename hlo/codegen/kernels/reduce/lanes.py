@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 from hlo.codegen.kernels.reduce.combiner import Accumulators, Combiner
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
-from hlo.codegen.llvm import FALSE, TRUE, Index, Val
+from hlo.codegen.llvm import FALSE, TRUE, Index, Val, i64
 from hlo.codegen.loops.inline import inline
-from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.scalar.representation import select
 from hlo.ir import Instruction
@@ -65,18 +64,8 @@ def row_in_lanes(
     # and written, LLVM makes a masked store of a selection, for which the next load has to wait.
     strip, other = (Accumulators(b, w.combiner.held, LANES) for _ in range(2))
 
-    # The positions are a sum of what LLVM reads and of what is the same in all lanes: it does not
-    # see by itself that they are those of the lane before and one.
-    et = w.combiner.held[position]
-    numbers = Accumulators(b, [et], LANES)
-    with b.loop(0, LANES, folded=True) as j:
-        numbers.put([scalar.from_index(b, j, et)], j)
-
-    def element(start: Index, j: Index) -> list[Value]:
-        values = w.element(kept, w.reduced_at(b.add(start, j)))
-        origin, (number,) = scalar.from_index(b, start, et), numbers.get(j)
-        values[position] = scalar.arithmetic(b, "add", et, [origin, number])
-        return values
+    def element(at: Index) -> list[Value]:
+        return w.element(kept, w.reduced_at(at))
 
     known = _compared_positions(w.combiner, position)
 
@@ -85,10 +74,10 @@ def row_in_lanes(
 
     def advance(source: Accumulators, target: Accumulators, start: Index, count: Index) -> None:
         with b.loop(0, count, folded=True) as j:
-            target.put(follow(source.get(j), element(start, j)), j)
+            target.put(follow(source.get(j), element(b.add(start, j))), j)
 
     with b.loop(0, LANES, folded=True) as j:
-        strip.put(element(first, j), j)
+        strip.put(element(b.add(first, j)), j)
     begin = b.add(first, LANES)
     steps = b.udiv(b.sub(last, begin), 2 * LANES)
     with b.loop(0, steps) as n:
@@ -97,17 +86,17 @@ def row_in_lanes(
         advance(other, strip, b.add(at, LANES), LANES)
     done = b.add(begin, b.mul(steps, 2 * LANES))
     if done != last:
-        rest = b.minimum(b.sub(last, done), LANES)
-        advance(strip, strip, done, rest)
-        done = b.add(done, rest)
-    if done != last:
-        advance(strip, strip, done, b.sub(last, done))
-    half = LANES // 2
-    while half:
-        with b.loop(0, half, folded=True) as j:
+        with b.loop(0, b.udiv(b.add(b.sub(last, done), LANES - 1), LANES)) as n:
+            at = b.add(done, b.mul(n, LANES))
+            advance(strip, strip, at, b.minimum(b.sub(last, at), LANES))
+    # Halves are joined until one lane is left, whole vectors even where they are more than a half:
+    # what is in the lanes behind it does not matter.
+    vector = max(1, b.vector_bits // max(et.bits for et in w.combiner.held))
+    with b.loop(0, LANES.bit_length() - 1) as level:
+        half = b.binary("lshr", i64(LANES // 2), level).name
+        with b.loop(0, b.maximum(half, vector), apart=True, multiple=vector) as j:
             both = strip.get(j), strip.get(b.add(j, half))
             strip.put(follow(*_in_order(w, *both, position)), j)
-        half //= 2
     return strip.get()
 
 
