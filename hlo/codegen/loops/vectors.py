@@ -70,6 +70,7 @@ def define(
             Function(name, [parameters], all_attributes, linkage="internal", is_general=True)
         )
         b = Builder(module)
+        b.keeps_indices = True
         write(b)
         b.ret()
         b.finish(function)
