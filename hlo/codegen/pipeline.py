@@ -34,6 +34,7 @@ from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
+from hlo.llvm import CompiledFunctions
 from hlo.values.types import TOKEN, ArrayShape, Shape
 
 
@@ -188,19 +189,20 @@ def write_program(
     is_located: bool = False,
     is_watched: bool = False,
     instrumentation: Instrumentation | None = None,
+    known: CompiledFunctions | None = None,
 ) -> Program:
     """Return a program in LLVM IR, with an entry function of the given name.
 
     is_located: let the code say which HLO it is for. is_watched: have it look from time
     to time whether to go on, which takes the functions of `hlo.runtime.watch`. instrumentation:
-    writes code around the commands of the entry.
+    writes code around the commands of the entry. known: functions that are declared only.
     """
     live, assignment = planned.live, planned.assignment
     module = ModuleBuilder(
         target.triple, target.data_layout, pointer_bits=target.pointer_bits,
         has_half_conversion=target.has_half_conversion,
         has_float_maximum=target.has_float_maximum, folds_loops=target.folds_loops,
-        is_located=is_located, is_watched=is_watched,
+        is_located=is_located, is_watched=is_watched, known=known,
     )  # fmt: skip
     functions = _Functions(module, target)
     emitter = EntryEmitter(

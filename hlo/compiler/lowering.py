@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo.ir import Module
     from hlo.passes.manager import Observer as PassObserver
     from hlo.runtime.collectives import Collective
+    from hlo.runtime.kept import KeptFunctions
     from hlo.runtime.outside import Import
     from hlo.runtime.parts import Part
 
@@ -108,12 +109,13 @@ def emit(
     module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
     is_watched: bool = False, passes: str = "default", verify: str = "strict",
     observe: Observer | None = None, instrumentation: Instrumentation | None = None,
+    known: KeptFunctions | None = None,
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
     symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched: see
     `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
-    instrumentation: see `write_program`.
+    instrumentation, known: see `write_program`.
     """
     from hlo.codegen.pipeline import write_program
 
@@ -122,7 +124,7 @@ def emit(
         with clock("emit"):
             return write_program(
                 planned, symbol, target, is_located=is_located, is_watched=is_watched,
-                instrumentation=instrumentation,
+                instrumentation=instrumentation, known=known,
             )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.kept import KeptFunctions
 from hlo.runtime.meeting import meeting_code
 from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
@@ -465,14 +466,20 @@ def build(
     from hlo.codegen.targets.cpu import cpu_target
 
     target = cpu_target(machine.triple, machine.data_layout, machine.features, choices)
+    known = None
+    if instrumentation is None and choices is None:
+        # What is kept beyond this process may be from another version of this package.
+        context = (*machine.names, __version__, _sources() if store is not None else "")
+        known = KeptFunctions("\n".join(context), store)
     emitted = emit(
         module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify,
-        instrumentation=instrumentation,
+        instrumentation=instrumentation, known=known,
     )  # fmt: skip
     with clock("compile"):
         code = machine.compile(
             emitted.module, default_threads(), clock.part,
             keeps_names=instrumentation is not None and instrumentation.keeps_names, store=store,
+            functions=known,
         )  # fmt: skip
         if instrumentation is not None and instrumentation.ir:
             code += (machine.object_code(machine.optimize(instrumentation.ir)),)
@@ -512,7 +519,7 @@ def _store(cache: bool | Cache) -> Cache | None:
 
 def _key(text: bytes, machine: Machine, passes: str, verify: str, tuning: Tuning | None) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
-    target = (machine.triple, machine.cpu, machine.features, tuning.key if tuning else "")
+    target = (*machine.names, tuning.key if tuning else "")
     versions = (__version__, llvmlite.__version__, _sources())
     return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
 

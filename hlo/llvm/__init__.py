@@ -5,6 +5,7 @@ exported functions and debug information. Text is how they get into LLVM, which 
 fastest way; it is only ever written here, never read.
 """
 
+from hlo.llvm.compiled import Compiled, CompiledFunctions, Origin
 from hlo.llvm.function import Body, Function, Line, Loop, with_operands
 from hlo.llvm.instructions import (
     Alloca,
@@ -34,11 +35,11 @@ from hlo.llvm.module import Global, LlvmModule, Node
 from hlo.llvm.types import VectorType, as_vector, byte_size, overload, vector_type
 
 __all__ = [
-    "Alloca", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "ExtractElement", "Function",
-    "GetElementPtr", "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule",
-    "Load", "Location", "Loop", "LoopMetadata", "Node", "Operation", "Phi", "Return", "Select",
-    "ShuffleVector", "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload",
-    "vector_type", "with_operands",
+    "Alloca", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "Compiled",
+    "CompiledFunctions", "ExtractElement", "Function", "GetElementPtr", "Global", "InsertElement",
+    "Instruction", "Label", "Line", "LlvmModule", "Load", "Location", "Loop", "LoopMetadata",
+    "Node", "Operation", "Origin", "Phi", "Return", "Select", "ShuffleVector", "Store", "Switch",
+    "Unary", "VectorType", "as_vector", "byte_size", "overload", "vector_type", "with_operands",
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from hlo.llvm.compiled import Origin
 from hlo.llvm.instructions import (
     Branch,
     Call,
@@ -62,8 +63,9 @@ class Function:
     linkage: `internal`, or empty for one that other objects see. visibility: `hidden`, or empty.
     debug: the number of its subprogram's metadata node, 0 for none. is_general: its name says all
     that it does, and modules that have little in common may have it. is_light: a turn of its loops
-    takes so little time that ten cycles more matter. The body does not change once it is complete:
-    what is asked about it is computed once.
+    takes so little time that ten cycles more matter. origin: what it was made from, if its object
+    code may be kept. The body does not change once it is complete: what is asked about it is
+    computed once.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Function:
     debug: int = 0
     is_general: bool = False
     is_light: bool = False
+    origin: Origin | None = None
 
     def replace(
         self, *, linkage: str | None = None, visibility: str = "",
@@ -124,7 +127,8 @@ class Function:
         return "\n".join([self._signature("define", self.attributes), *lines])
 
     def _signature(self, keyword: str, attributes: Sequence[str]) -> str:
-        words = [w for w in (keyword, self.linkage, self.visibility, self.result) if w]
+        linkage = self.linkage if keyword == "define" else ""
+        words = [w for w in (keyword, linkage, self.visibility, self.result) if w]
         parameters = ", ".join(self.parameters)
         debug = [f"!dbg !{self.debug}"] if self.debug else []
         return " ".join([*words, f"@{self.name}({parameters})", *attributes, *debug])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hlo.llvm.compiled import Compiled, CompiledFunctions
 from hlo.llvm.function import Function
 
 
@@ -58,6 +59,8 @@ class LlvmModule:
     declarations: as LLVM IR writes them. attribute_groups: attributes that functions have as `#0`,
     `#1`, ... by number. named_metadata: the nodes of `llvm.module.flags` and
     others. added: characters of functions that do not count where a module is divided by size.
+    known: the functions that need not be written, as there is object code of them; None where there
+    are none. compiled: those that the module calls, under the names that it has for them.
     """
 
     target_triple: str = ""
@@ -69,11 +72,27 @@ class LlvmModule:
     metadata: list[Node] = field(default_factory=list)
     named_metadata: dict[str, tuple[int, ...]] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
+    known: CompiledFunctions | None = None
+    compiled: dict[str, Compiled] = field(default_factory=dict)
 
     def add(self, function: Function) -> Function:
         """Add a function, or replace the one of its name."""
         self.functions[function.name] = function
         return function
+
+    def reuse(self, name: str, key: str) -> Compiled | None:
+        """Give a name to the function with an origin of this key, if it is known.
+
+        It need not be added then.
+        """
+        found = self.known.find(key) if self.known is not None else None
+        if found is not None:
+            self.compiled[name] = found
+        return found
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a function of a name, added or known."""
+        return name in self.functions or name in self.compiled
 
     def define(self, name: str, text: str, symbols: Sequence[str] = ()) -> str:
         """Add a global; returns its address, `@name`. symbols: those that its value refers to."""

@@ -7,9 +7,12 @@ consist of functions that are not.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 
+from hlo.llvm import Compiled
 from hlo.runtime.entries import Entries
 from hlo.runtime.program import NativeProgram, from_bytes, to_bytes
 
@@ -42,6 +45,7 @@ class Cache:
         self.problem: str | None = None
         self._programs = Entries(self.folder, ".program", looks_at_all=True)
         self._parts = Entries(self.folder / "parts", ".o", looks_at_all=False)
+        self._functions = Entries(self.folder / "parts", ".function", looks_at_all=False)
 
     def get(self, key: str) -> NativeProgram | None:
         """Return the program stored under a key, or None."""
@@ -72,10 +76,23 @@ class Cache:
         """Store an object file of shared functions under a key, if that is possible."""
         self._parts.write(key, [object_file], self.limit_bytes // 8)
 
+    def get_function(self, key: str) -> Compiled | None:
+        """Return the shared function stored under a key, or None."""
+        data = self._functions.read(key)
+        if data is None:
+            return None
+        found = json.loads(bytes(data))
+        return Compiled(**found | {n: tuple(found[n]) for n in ("note", "parts")})
+
+    def put_function(self, key: str, function: Compiled) -> None:
+        """Store under a key what is known of a shared function, if that is possible."""
+        text = json.dumps(asdict(function)).encode()
+        self._functions.write(key, [text], self.limit_bytes // 64)
+
     def clear(self) -> None:
         """Remove all programs and shared functions."""
-        self._programs.evict(0)
-        self._parts.evict(0)
+        for entries in (self._programs, self._parts, self._functions):
+            entries.evict(0)
 
 
 def default_folder() -> Path:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo.llvm import Function, LlvmModule
+from hlo.llvm import Compiled, Function, LlvmModule
 
 # Linkage of globals that only their own object file sees.
 _LOCAL = ("private ", "internal ")
@@ -26,7 +26,10 @@ class Canonical:
 
 
 def canonical(
-    module: LlvmModule, functions: Sequence[Function], called: Mapping[str, Function], effort: str
+    module: LlvmModule,
+    functions: Sequence[Function],
+    called: Mapping[str, Function | Compiled],
+    effort: str,
 ) -> Canonical:
     """Return functions of a module as a module of their own.
 
@@ -47,7 +50,10 @@ class _References:
     """The names of what functions refer to, in the order in which they do."""
 
     def __init__(
-        self, module: LlvmModule, own: Mapping[str, str], called: Mapping[str, Function]
+        self,
+        module: LlvmModule,
+        own: Mapping[str, str],
+        called: Mapping[str, Function | Compiled],
     ) -> None:
         self._module, self._called = module, called
         self._names = dict(own)

@@ -18,9 +18,10 @@ from llvmlite.binding import ffi
 from hlo.errors import HloError, did_you_mean
 from hlo.llvm import LlvmModule
 from hlo.runtime import kept
-from hlo.runtime.kept import PartStore
+from hlo.runtime.efforts import Effort
+from hlo.runtime.kept import KeptFunctions, PartStore
 from hlo.runtime.nearby import contiguous_space
-from hlo.runtime.parts import Effort, Part, split
+from hlo.runtime.parts import Part, split
 from hlo.runtime.tiles import tiles_are_permitted
 from hlo.support.memory import check_address_space, threads_that_fit
 
@@ -47,6 +48,11 @@ class Machine:
         # longer than compiling a small function.
         self._idle: dict[int, list[llvm.TargetMachine]] = {0: [], 3: []}
         self._llvm = self._machine(3)
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """What machines that compile alike have in common."""
+        return self.triple, self.cpu, self.features, self.abi
 
     @contextmanager
     def _own(self, level: int) -> Iterator[llvm.TargetMachine]:
@@ -91,19 +97,21 @@ class Machine:
         self, module: LlvmModule, threads: int,
         around: Callable[[Part], AbstractContextManager[None]] = lambda _: nullcontext(),
         *, keeps_names: bool = False, store: PartStore | None = None,
+        functions: KeptFunctions | None = None,
     ) -> tuple[bytes, ...]:  # fmt: skip
         """Return the object files of a module, compiled by this many threads. Raises HloError.
 
         around: the context in which each part is compiled. keeps_names: the symbols of functions
         are their names; else parts that other modules have had are not compiled again. store: where
-        those are kept beyond this process.
+        those are kept beyond this process. functions: what the module found some of its own in.
         """
 
         def compiled(part: Part) -> bytes:
             with around(part):
                 return self._compile_part(part)
 
-        parts = split(module, keeps_names=keeps_names)
+        division = split(module, keeps_names=keeps_names)
+        parts = division.parts
         keys = {part: self._key(part) for part in parts if part.is_shared}
         found = {part: kept.get(key, store) for part, key in keys.items()}
         missing = [part for part in parts if found.get(part) is None]
@@ -120,13 +128,19 @@ class Machine:
                 done = dict(zip(missing, pool.map(compiled, missing), strict=True))
         for part in keys.keys() & done.keys():
             kept.put(keys[part], done[part], store)
-        return tuple(done.get(part) or found[part] or b"" for part in parts)
+        shared = {key: done.get(part) or found[part] or b"" for part, key in keys.items()}
+        if functions is not None:
+            shared |= functions.files_of(module.compiled)
+            for origin, function in division.compiled(keys):
+                functions.put(origin.key, function)
+        # In an order that does not depend on what was known.
+        files = [done[part] for part in parts if part not in keys]
+        return (*files, *(shared[key] for key in sorted(shared)))
 
     def _key(self, part: Part) -> str:
         """Return the key of a part's object code: whatever could make it another is part of it."""
         total = hashlib.sha256()
-        target = (self.triple, self.cpu, self.features, self.abi)
-        for text in (*target, *_make(), *(x for e, t in part.texts for x in (e.value, t))):
+        for text in (*self.names, *_make(), *(x for e, t in part.texts for x in (e.value, t))):
             total.update(f"{len(text)} {text}".encode())
         return total.hexdigest()
 
@@ -135,9 +149,16 @@ class Machine:
         context = llvm.create_context()
         level = 0 if all(effort is Effort.NONE for effort, _ in part.texts) else 3
         with self._own(level) as machine:
-            whole, *rest = [
-                _optimized(effort, text, machine, context) for effort, text in part.texts
-            ]
+            modules: dict[Effort, llvm.ModuleRef] = {}
+            for effort, text in part.texts:
+                module = llvm.parse_assembly(text, context)
+                if effort in modules:
+                    modules[effort].link_in(module)
+                else:
+                    modules[effort] = module
+            for effort, module in modules.items():
+                _improve(effort, module, machine)
+            whole, *rest = modules.values()
             for module in rest:
                 whole.link_in(module)
             return _emit(whole, machine)
@@ -153,15 +174,11 @@ def _make() -> tuple[str, ...]:
     return llvmlite.__version__, hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
-def _optimized(
-    effort: Effort, text: str, machine: llvm.TargetMachine, context: llvm.ContextRef
-) -> llvm.ModuleRef:
-    module = llvm.parse_assembly(text, context)
+def _improve(effort: Effort, module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     if effort is Effort.VECTORIZE:
         _optimize(module, machine)
     elif effort is not Effort.NONE:
         _clean(module, machine, combines=effort is Effort.CLEAN)
-    return module
 
 
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

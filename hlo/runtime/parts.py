@@ -1,44 +1,28 @@
 """Splits a module of LLVM IR into parts that compile in parallel, each function at its own
-optimization level.
+optimization level (see `efforts.py`).
 
-Loops that LLVM has to vectorize need the whole pipeline. Code that is emitted in final form, with
-every innermost loop marked as not to be vectorized, needs a few clean-up passes, and fewer in
-functions that are written by hand, such as microkernels. Straight-line code that runs once per call
-needs none, nor does code whose loops only call functions with loops of their own. A function stays
-in the part of its callers if it may be inlined, or if it has a single caller that LLVM can use for
-interprocedural analysis. The parts depend on the module alone, so that equal modules give equal
-code on any number of processors.
-
-Functions that take long to compile are apart, with no names of the module in their text (see
-`canonical.py`): in all modules that have such functions the part is the same, and its object code
-can be kept.
+The parts depend on the module alone, so that equal modules give equal code on any number of
+processors. Kernels, and functions that take long to compile, are apart, with no names of the module
+in their text (see `canonical.py`): in all modules that have such functions the part is the same,
+and its object code can be kept. Small ones have a part together: their symbols are weak, since the
+same one may be in several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import cached_property
+from typing import TypeVar
 
-from hlo.llvm import Function, LlvmModule
+from hlo.llvm import Compiled, Function, LlvmModule, Origin
 from hlo.runtime.canonical import canonical
-
-
-class Effort(Enum):
-    """Optimization level of a function."""
-
-    NONE = "none"
-    FINAL = "final"
-    CLEAN = "clean"
-    VECTORIZE = "vectorize"
-
+from hlo.runtime.efforts import Effort, Group, Member, closure, groups_of, members_of
 
 # Each part has an overhead of one or two milliseconds: this many characters of clean code take
 # ten times that. Code to vectorize takes several times as long.
 _PART_SIZE = 24_000
 _MOST_PARTS = 16
-_WEIGHT = {Effort.NONE: 0, Effort.FINAL: 1, Effort.CLEAN: 1, Effort.VECTORIZE: 5}
 # Code of this size, which takes three times the overhead, is apart; of functions that many modules
 # have, code that takes as long as the overhead.
 _APART_SIZE = 4_000
@@ -49,7 +33,7 @@ _LEAST_STRAIGHT = 1_000
 
 @dataclass(frozen=True)
 class Part:
-    """The content of one object file: a module for each optimization level, as text.
+    """The content of one object file: modules, each for an optimization level, as text.
 
     names: those of its functions in the module that was split. is_shared: other modules may have
     the same part.
@@ -60,64 +44,76 @@ class Part:
     is_shared: bool = False
 
 
-@dataclass
-class _Member:
-    """A function of the module that is split. uses: the other functions that it names."""
+@dataclass(eq=False)
+class _Unit:
+    """Functions that other modules may have, without names of the module that is split.
+
+    calls: the units with what they call. compiled: the keys of object files with what was compiled
+    before.
+    """
+
+    effort: Effort
+    text: str
+    names: tuple[str, ...]
+    size: int
+    calls: tuple[_Unit, ...]
+    compiled: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A function of a unit as those that call it see it."""
 
     function: Function
-    order: int
-    uses: set[str] = field(default_factory=set)
-    effort: Effort = Effort.VECTORIZE
-    # See `_drives`.
-    is_driver: bool = False
-    # Characters that do not count.
-    added: int = 0
-
-    @property
-    def name(self) -> str:
-        return self.function.name
-
-    @property
-    def is_internal(self) -> bool:
-        return self.function.linkage == "internal"
-
-    @property
-    def is_apart(self) -> bool:
-        """True when it may not be inlined."""
-        return "noinline" in self.function.attributes
-
-    @property
-    def has_loops(self) -> bool:
-        return bool(self.function.innermost_loops)
-
-    @cached_property
-    def length(self) -> int:
-        """Characters of its text."""
-        return len(self.function.text) - self.added
-
-    @property
-    def size(self) -> int:
-        return self.length * _WEIGHT[self.effort]
+    unit: _Unit
 
 
-_Group = list[_Member]
+@dataclass
+class Division:
+    """A module in parts, those that take longest first."""
+
+    parts: Sequence[Part] = ()
+    # The functions to be kept, and the parts that they are in.
+    kept: list[_Shared] = field(default_factory=list)
+    part_of: dict[_Unit, Part] = field(default_factory=dict)
+    units_of: dict[Part, Sequence[_Unit]] = field(default_factory=dict)
+
+    def compiled(self, keys: Mapping[Part, str]) -> Iterator[tuple[Origin, Compiled]]:
+        """Yield the functions to be kept, as other modules may call them.
+
+        keys: of the shared parts.
+        """
+        for shared in self.kept:
+            f = shared.function
+            assert f.origin is not None
+            parts = tuple(self._needed(shared.unit, keys))
+            has_loops = bool(f.innermost_loops)
+            yield f.origin, Compiled(f.name, f.declaration, has_loops, f.origin.note, parts)
+
+    def _needed(self, unit: _Unit, keys: Mapping[Part, str]) -> Iterable[str]:
+        """Return the keys of the parts with a unit, and with all that is called in them."""
+        found: dict[str, None] = {}
+        stack = [unit]
+        while stack:
+            part = self.part_of[stack.pop()]
+            if keys[part] not in found:
+                found[keys[part]] = None
+                for inside in self.units_of[part]:
+                    stack += inside.calls
+                    found.update(dict.fromkeys(inside.compiled))
+        return found
 
 
-def split(module: LlvmModule, *, keeps_names: bool = False) -> list[Part]:
-    """Return the parts of a module, those that take longest first.
+def split(module: LlvmModule, *, keeps_names: bool = False) -> Division:
+    """Return the parts of a module.
 
     keeps_names: functions have their names in all parts, so that no part is shared.
     """
-    members = {f.name: _Member(f, n) for n, f in enumerate(module.functions.values())}
-    for name, added in module.added.items():
-        members[name].added = added
-    for member in members.values():
-        named = _closure(member.function.symbols, module)
-        member.uses = (named & members.keys()) - {member.name}
-    _judge(members)
+    members = members_of(module)
     optimized = (Effort.FINAL, Effort.CLEAN, Effort.VECTORIZE)
-    groups = [g for e in optimized for g in _groups(members, e)]
-    apart = _apart(groups, members)
+    groups = [g for e in optimized for g in groups_of(members, e)]
+    groups += [[m] for m in members.values() if m.effort is Effort.NONE and m.is_kept]
+    apart = _Apart(groups, members, keeps_names=keeps_names).groups
     done = {m.name for g in apart for m in g}
     rest = [g for g in groups if g[0].name not in done]
     straight = [m for m in members.values() if m.effort is Effort.NONE and m.name not in done]
@@ -125,182 +121,162 @@ def split(module: LlvmModule, *, keeps_names: bool = False) -> list[Part]:
         for m in straight:
             m.effort = Effort.CLEAN
         rest, straight = [*rest, *([m] for m in straight)], []
-    bins = _bins(rest)
+    bins = [[m for g in groups for m in g] for groups in _bins(rest, _size)]
     whole = _Whole(module, members)
     if keeps_names:
         bins = [*apart, *bins]
     else:
         for group in apart:
             whole.set_apart(group)
-    parts = [*whole.apart.values(), *((_size(b), whole.part(b)) for b in bins)]
+    division, shared = whole.divided()
+    parts = [*shared, *((_size(b), whole.part(b)) for b in bins)]
     ordered = [part for _, part in sorted(parts, key=lambda found: -found[0])]
     # Code without optimization compiles quickly: it comes last.
-    return [*ordered, *([whole.part(straight)] if straight else [])]
+    division.parts = [*ordered, *([whole.part(straight)] if straight else [])]
+    return division
 
 
-def _bins(groups: Sequence[_Group]) -> list[_Group]:
-    """Return groups that are compiled together, each bin for about as long."""
-    count = min(_MOST_PARTS, 1 + sum(map(_size, groups)) // _PART_SIZE)
-    bins: list[_Group] = [[] for _ in range(count)]
+T = TypeVar("T")
+
+
+def _bins(things: Sequence[T], size: Callable[[T], int]) -> list[list[T]]:
+    """Return what is compiled together, each bin for about as long."""
+    count = min(_MOST_PARTS, 1 + sum(map(size, things)) // _PART_SIZE)
+    bins: list[list[T]] = [[] for _ in range(count)]
     sizes = [0] * count
-    for group in sorted(groups, key=_size, reverse=True):
+    for thing in sorted(things, key=size, reverse=True):
         at = sizes.index(min(sizes))
-        bins[at] += group
-        sizes[at] += _size(group)
+        bins[at].append(thing)
+        sizes[at] += size(thing)
     return [b for b in bins if b]
 
 
-def _apart(groups: Sequence[_Group], members: Mapping[str, _Member]) -> list[_Group]:
-    """Return the groups that are apart, what they use before them.
+class _Apart:
+    """The groups that are apart, what they use before them.
 
-    These are the large ones and all that they use, unless that is them again, or has a name that
-    others know.
+    These are the large ones, those to be kept unless names are, and all that they use, unless that
+    is them again, or has a name that others know.
     """
-    group_of = {m.name: g for g in groups for m in g}
-    found: list[_Group] = []
-    # Whether all that a group uses was found, by its first function; False while it is looked for.
-    is_found: dict[str, bool] = {}
 
-    def find(group: _Group) -> bool:
+    def __init__(
+        self, groups: Sequence[Group], members: Mapping[str, Member], *, keeps_names: bool
+    ) -> None:
+        self.groups: list[Group] = []
+        self._members = members
+        self._group_of = {m.name: g for g in groups for m in g}
+        # Whether all that a group uses is there, by its first function; False until that is known.
+        self._is_found: dict[str, bool] = {}
+        for group in groups:
+            if _is_large(group) or (not keeps_names and any(m.is_kept for m in group)):
+                self._find(group)
+
+    def _find(self, group: Group) -> bool:
         key = group[0].name
-        if key not in is_found:
-            is_found[key] = False
+        if key not in self._is_found:
+            self._is_found[key] = False
             used = {n for m in group for n in m.uses} - {m.name for m in group}
             if all(m.is_internal for m in group) and all(
-                [find(group_of.get(n, [members[n]])) for n in sorted(used)]
+                [self._find(self._group_of.get(n, [self._members[n]])) for n in sorted(used)]
             ):
-                is_found[key] = True
-                found.append(group)
-        return is_found[key]
-
-    for group in groups:
-        least = _GENERAL_SIZE if group[0].function.is_general else _APART_SIZE
-        if sum(m.length for m in group) >= least:
-            find(group)
-    return found
+                self._is_found[key] = True
+                self.groups.append(group)
+        return self._is_found[key]
 
 
-def _closure(symbols: Iterable[str], module: LlvmModule) -> set[str]:
-    """Return symbols, with those that the values of globals among them refer to."""
-    found: set[str] = set()
-    stack = list(symbols)
-    while stack:
-        name = stack.pop()
-        if name not in found:
-            found.add(name)
-            if name in module.globals:
-                stack += module.globals[name].symbols
-    return found
+def _is_large(group: Group) -> bool:
+    """True when compiling a group takes so long that it is worth a part of its own."""
+    least = _GENERAL_SIZE if group[0].function.is_general else _APART_SIZE
+    return sum(m.length for m in group) >= least
 
 
-def _size(members: Iterable[_Member]) -> int:
+def _size(members: Iterable[Member]) -> int:
     return sum(m.size for m in members)
 
 
-def _judge(members: dict[str, _Member]) -> None:
-    """Choose the optimization level of each function."""
-    stack = [m.name for m in members.values() if m.has_loops]
-    repeated: set[str] = set()
-    while stack:
-        name = stack.pop()
-        if name not in repeated:
-            repeated.add(name)
-            stack += members[name].uses
-    for m in members.values():
-        loops = m.function.innermost_loops
-        if all(loop.metadata is not None and loop.metadata.is_final for loop in loops):
-            # Nothing in general functions is known so late that instructions have to be combined.
-            final = Effort.FINAL if m.function.is_general else Effort.CLEAN
-            m.effort = final if m.name in repeated else Effort.NONE
-        if m.is_internal and m.is_apart and _drives(m, members):
-            if m.has_loops and (m.function.is_general or m.function.is_light):
-                m.is_driver = True
-                attributes = [a for a in m.function.attributes if a != "noinline"]
-                m.function = m.function.replace(attributes=("noinline", "optnone", *attributes))
-            else:
-                m.effort = Effort.NONE
-
-
-def _drives(m: _Member, members: dict[str, _Member]) -> bool:
-    """True when a function spends its time in callees: each innermost loop calls one with loops.
-
-    Optimizing the loops around a microkernel takes LLVM longer than the microkernel itself,
-    mostly for strength reduction. Where they are not light, values need not be in registers.
-    """
-    loops = m.function.innermost_loops
-    called = [m.uses & m.function.symbols_in(loop) for loop in loops] or [m.uses]
-    return all(any(members[name].has_loops for name in names) for names in called)
-
-
-def _groups(members: dict[str, _Member], effort: Effort) -> list[list[_Member]]:
-    """Return the functions of a level in groups that have to be in one module.
-
-    General functions are with those that only they use, and not with others.
-    """
-    group = {m.name: [m] for m in members.values() if m.effort is effort}
-    callers: dict[str, set[str]] = {}
-    for m in members.values():
-        for used in m.uses:
-            callers.setdefault(used, set()).add(m.name)
-    for name in group:
-        m = members[name]
-        for used in sorted(m.uses & group.keys()):
-            if members[used].function.is_general:
-                is_own = m.function.is_general and all(
-                    group.get(n) is group[name] for n in callers[used]
-                )
-            else:
-                is_own = len(callers[used]) == 1 and m.is_internal and not m.is_driver
-            if members[used].is_apart and not is_own:
-                continue
-            if group[used] is not group[name]:
-                small, large = sorted((group[used], group[name]), key=len)
-                large += small
-                for moved in small:
-                    group[moved.name] = large
-    return list({id(g): g for g in group.values()}.values())
-
-
 class _Whole:
-    """The module that is split.
+    """The module that is split."""
 
-    apart: the parts that other modules may have, with the size of each, by their text.
-    """
-
-    def __init__(self, module: LlvmModule, members: dict[str, _Member]) -> None:
+    def __init__(self, module: LlvmModule, members: dict[str, Member]) -> None:
         self.module, self.members = module, members
-        self.apart: dict[str, tuple[int, Part]] = {}
-        # The functions of these parts as others see them, by the names that they had.
-        self._named: dict[str, Function] = {}
+        # What other modules may have, by its text, and the functions in it by the names that they
+        # have here; those that were compiled before likewise.
+        self._units: dict[str, _Unit] = {}
+        self._shared: dict[str, _Shared] = {}
+        self._known: dict[str, Function | Compiled] = {**module.compiled}
+        self._large: set[_Unit] = set()
         self._users: dict[str, list[str]] = {}
         for m in members.values():
             for used in m.uses:
                 self._users.setdefault(used, []).append(m.name)
 
-    def set_apart(self, group: _Group) -> None:
-        """Make a group a part without names of the module; those it uses are already apart."""
+    def set_apart(self, group: Group) -> None:
+        """Make a group a unit without names of the module; those it uses are already apart."""
         ordered = sorted(group, key=lambda m: m.order)
-        functions, effort = self._linked(ordered), group[0].effort
-        found = canonical(self.module, functions, self._named, effort.value)
-        for f in functions:
-            seen = self._named[f.name] = f.replace()
-            seen.name = found.symbols[f.name]
-        part = Part(((effort, found.text),), tuple(m.name for m in ordered), is_shared=True)
+        effort, names = group[0].effort, tuple(m.name for m in ordered)
+        functions = self._linked(ordered, "weak_odr")
+        found = canonical(self.module, functions, self._known, effort.value)
         # Functions that differ by their names only are one.
-        self.apart.setdefault(found.text, (_size(group), part))
+        unit = self._units.get(found.text)
+        if unit is None:
+            used = sorted({n for m in group for n in m.uses}.difference(names))
+            compiled = [self.module.compiled[n].parts for m in ordered for n in sorted(m.calls)]
+            unit = self._units[found.text] = _Unit(
+                effort, found.text, names, _size(group),
+                tuple(dict.fromkeys(self._shared[n].unit for n in used)),
+                tuple(dict.fromkeys(key for keys in compiled for key in keys)),
+            )  # fmt: skip
+        if _is_large(group):
+            self._large.add(unit)
+        for f in functions:
+            seen = self._known[f.name] = f.replace()
+            seen.name = found.symbols[f.name]
+            self._shared[f.name] = _Shared(seen, unit)
 
-    def part(self, members: Sequence[_Member]) -> Part:
+    def divided(self) -> tuple[Division, list[tuple[int, Part]]]:
+        """Return the shared parts, each with its size, and what is in them for other modules.
+
+        Large units are parts; small ones have one together.
+        """
+        small = [u for u in self._units.values() if u not in self._large]
+        bins = [[unit] for unit in self._units.values() if unit in self._large]
+        # Who needs one of them takes them all, and what they call.
+        for is_straight, calls in itertools.product((False, True), repeat=2):
+            bins += _bins(
+                [
+                    u for u in small
+                    if (u.effort is Effort.NONE) is is_straight
+                    and bool(u.calls or u.compiled) is calls
+                ],
+                lambda u: u.size,
+            )  # fmt: skip
+        division, parts = Division(), []
+        for units in bins:
+            texts = tuple((u.effort, u.text) for u in units)
+            names = tuple(name for u in units for name in u.names)
+            part = Part(texts, names, is_shared=True)
+            parts.append((sum(u.size for u in units), part))
+            division.part_of.update(dict.fromkeys(units, part))
+            division.units_of[part] = units
+        division.kept = [
+            found
+            for name, found in self._shared.items()
+            if self.members[name].is_kept and found.function.linkage != "internal"
+        ]
+        return division, parts
+
+    def part(self, members: Sequence[Member]) -> Part:
         """Return functions as a part that only this module has."""
         ordered = sorted(members, key=lambda m: m.order)
         efforts = ((e, [m for m in ordered if m.effort is e]) for e in Effort)
         texts = tuple((e, self._text(ms)) for e, ms in efforts if ms)
         return Part(texts, tuple(m.name for m in ordered))
 
-    def _text(self, members: Sequence[_Member]) -> str:
+    def _text(self, members: Sequence[Member]) -> str:
         """Return functions as a module, with declarations of those that they use of others."""
-        functions = self._linked(members)
-        names = {former: seen.name for former, seen in self._named.items()}
-        foreign = sorted({n for m in members for n in m.uses} - {m.name for m in members})
+        functions = self._linked(members, "")
+        names = {former: seen.name for former, seen in self._known.items()}
+        named = {n for m in members for n in (*m.uses, *m.calls)}
+        foreign = sorted(named - {m.name for m in members})
         declared = dict.fromkeys(self._seen(n).declaration for n in foreign)
         return "\n".join(
             [
@@ -309,22 +285,25 @@ class _Whole:
             ]
         )  # fmt: skip
 
-    def _linked(self, members: Sequence[_Member]) -> list[Function]:
-        """Return functions as their own part has them: visible to the others that use them."""
+    def _linked(self, members: Sequence[Member], linkage: str) -> list[Function]:
+        """Return functions as their own part has them: visible to the others that use them.
+
+        linkage: of those.
+        """
         inside = {m.name for m in members}
         return [
-            m.function if inside.issuperset(self._users.get(m.name, ())) else _visible(m)
+            m.function if inside.issuperset(self._users.get(m.name, ())) else _visible(m, linkage)
             for m in members
         ]
 
-    def _seen(self, name: str) -> Function:
+    def _seen(self, name: str) -> Function | Compiled:
         """Return a function as the other parts see it."""
-        return self._named.get(name) or _visible(self.members[name])
+        return self._known.get(name) or _visible(self.members[name], "")
 
     def _globals(self, functions: Sequence[Function], names: Mapping[str, str]) -> list[str]:
         """Return the globals and declarations that functions need."""
         module = self.module
-        needed = _closure((name for f in functions for name in f.symbols), module)
+        needed = closure((name for f in functions for name in f.symbols), module)
         return [
             *(str(g.renamed(names)) for name, g in module.globals.items() if name in needed),
             *(text for name, text in module.declarations.items() if name in needed),
@@ -349,8 +328,8 @@ def _renamed(function: Function, names: Mapping[str, str]) -> Function:
     return function.renamed(names, {})
 
 
-def _visible(m: _Member) -> Function:
+def _visible(m: Member, linkage: str) -> Function:
     """Return a function as one that other parts may call."""
     if not m.is_internal:
         return m.function
-    return m.function.replace(linkage="", visibility="hidden")
+    return m.function.replace(linkage=linkage, visibility="hidden")

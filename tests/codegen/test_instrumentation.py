@@ -12,8 +12,9 @@ from hlo.codegen.entry.commands import Block, Command, Loop
 from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import i64
-from hlo.compiler.lowering import Clock
-from hlo.compiler.pipeline import build, compile_instrumented
+from hlo.codegen.targets.cpu import cpu_target
+from hlo.compiler.lowering import Clock, emit
+from hlo.compiler.pipeline import compile_instrumented
 from hlo.runtime.jit import host_machine
 from tests.harness.paths import ROOT
 
@@ -91,6 +92,9 @@ def test_events_come_in_order_of_execution() -> None:
 @pytest.mark.parametrize("path", ["examples/stages.hlo", "examples/rnn_scan.hlo"])
 def test_programs_without_it_are_the_same(path: str) -> None:
     module, machine = hlo.parse((ROOT / path).read_text()), host_machine()
-    plain = build(module, machine, Clock())
-    assert plain.code == build(module, machine, Clock(), instrumentation=Instrumentation()).code
-    assert plain.code != build(module, machine, Clock(), instrumentation=Told()).code
+    target = cpu_target(machine.triple, machine.data_layout, machine.features)
+    plain, same, other = (
+        emit(module, "entry", target, Clock(), instrumentation=instrumentation).llvm
+        for instrumentation in (None, Instrumentation(), Told())
+    )
+    assert plain == same != other

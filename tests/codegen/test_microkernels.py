@@ -30,6 +30,7 @@ from hlo.codegen.targets.cpu import cpu_target
 from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.llvm import vector_type
+from hlo.runtime import kept
 from hlo.values.types import ELEMENT_TYPES, ElementType
 from tests.harness.oracle import assert_same, leaves
 from tests.harness.run_compiled import compiled_for
@@ -151,6 +152,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
                 yield from outer_products(target, lhs, rhs, total)
 
         monkeypatch.setattr(registry, "_FAMILIES", [family])
+        kept.forget()
         EMITTED.clear()
         return EMITTED
 

@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,13 @@ import pytest
 import hlo
 from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import _sources, build, compile_text
+from hlo.llvm import Compiled
 from hlo.runtime import kept
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.entries import head
+from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.kept import KeptFunctions
 from hlo.runtime.parts import Part
 
 ADD = "HloModule m\nENTRY e {\n  a = f32[3] parameter(0)\n  ROOT b = f32[3] add(a, a)\n}\n"
@@ -354,7 +357,7 @@ def test_a_damaged_part_is_compiled_again(
         path.write_bytes(data[:keep])
     kept.forget()
     compiled.clear()
-    product(store, 96, 64)
+    build(hlo.parse(PRODUCT.format(m=64, n=96)), host_machine(), Clock(), store=store)
     assert microkernels(compiled)
     assert {path: path.read_bytes() for path in files} == files
 
@@ -364,6 +367,147 @@ def test_parts_are_stored_that_were_only_in_memory(store: Cache) -> None:
     build(hlo.parse(PRODUCT.format(m=64, n=96)), host_machine(), Clock())
     product(store, 64, 96)
     assert parts(store)
+
+
+# --- functions that programs share --------------------------------------------------------------
+
+# Of different sizes, so that none is computed beside another.
+STEPS = {"exp": 300, "logistic": 310, "cbrt": 320}
+OPCODES = {"exp": "exponential", "logistic": "logistic", "cbrt": "cbrt"}
+
+
+def of_steps(*names: str) -> str:
+    """Return a module with a kernel for each step."""
+    lines = ["HloModule m", "ENTRY e {"]
+    for n, name in enumerate(names):
+        lines.append(f"x{n} = f32[{STEPS[name]}] parameter({n})")
+        lines.append(f"{name} = f32[{STEPS[name]}] {OPCODES[name]}(x{n})")
+    types = ", ".join(f"f32[{STEPS[name]}]" for name in names)
+    return "\n".join([*lines, f"ROOT r = ({types}) tuple({', '.join(names)})", "}"])
+
+
+def results(names: Sequence[str], store: Cache | None) -> dict[str, np.ndarray]:
+    arguments = [np.linspace(0.5, 4, STEPS[name], dtype=np.float32) for name in names]
+    program = build(hlo.parse(of_steps(*names)), host_machine(), Clock(), store=store)
+    found = Executable(program)(*arguments)
+    return dict(zip(names, found if isinstance(found, tuple) else [found], strict=True))
+
+
+def kernels(compiled: list[tuple[str, ...]]) -> set[str]:
+    names = [name for names in compiled for name in names if name.startswith("kernel.")]
+    return {name.split(".")[1] for name in names}
+
+
+@pytest.fixture
+def whole() -> dict[str, np.ndarray]:
+    """The results of the steps, compiled without what others have had."""
+    kept.forget()
+    found = results([*STEPS], None)
+    kept.forget()
+    return found
+
+
+@pytest.mark.parametrize("is_other_process", [False, True])
+def test_a_new_program_compiles_what_is_new_in_it(
+    store: Cache, compiled: list[tuple[str, ...]], whole: dict[str, np.ndarray],
+    is_other_process: bool,
+) -> None:  # fmt: skip
+    for names, new in (
+        (["exp", "logistic"], {"exp", "logistic"}),
+        (["logistic", "cbrt"], {"cbrt"}),
+        (["cbrt", "logistic", "exp"], set()),
+    ):
+        compiled.clear()
+        for name, result in results(names, store).items():
+            np.testing.assert_array_equal(result, whole[name])
+        assert kernels(compiled) == new
+        if is_other_process:
+            kept.forget()
+
+
+def test_a_function_may_be_in_several_object_files(
+    store: Cache, tmp_path: Path, compiled: list[tuple[str, ...]], whole: dict[str, np.ndarray]
+) -> None:
+    """Processes that compile at the same time do not see what the other one has made."""
+    other = Cache(tmp_path / "other")
+    results(["exp", "logistic"], store)
+    kept.forget()
+    results(["logistic", "cbrt"], other)
+    for pattern in ("*.o", "*.function"):
+        for path in (other.folder / "parts").glob(pattern):
+            target = store.folder / "parts" / path.name
+            if not target.exists():
+                path.rename(target)
+    kept.forget()
+    compiled.clear()
+    for name, result in results(["exp", "cbrt", "logistic"], store).items():
+        np.testing.assert_array_equal(result, whole[name])
+    assert not kernels(compiled)
+
+
+def test_what_is_beside_a_function_is_linked_with_all_that_it_calls() -> None:
+    """Products in single and double precision have one object file, and call two others."""
+
+    def run(*types: str) -> None:
+        lines, results, arguments = [], [], []
+        for n, t in enumerate(types):
+            lines.append(f"a{n} = {t}[3,5] parameter({2 * n})")
+            lines.append(f"b{n} = {t}[5,7] parameter({2 * n + 1})")
+            dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+            lines.append(f"c{n} = {t}[3,7] dot(a{n}, b{n}), {dims}")
+            results.append(f"{t}[3,7]")
+            arguments += [np.ones(size, t.replace("f", "float")) for size in ((3, 5), (5, 7))]
+        names = ", ".join(f"c{n}" for n in range(len(types)))
+        root = f"ROOT r = ({', '.join(results)}) tuple({names})"
+        module = hlo.parse("\n".join(["HloModule m", "ENTRY e {", *lines, root, "}"]))
+        found = Executable(build(module, host_machine(), Clock()))(*arguments)
+        for array in found if isinstance(found, tuple) else [found]:
+            np.testing.assert_array_equal(array, np.full((3, 7), 5))
+
+    kept.forget()
+    run("f32", "f64")
+    run("f32")
+    run("f64")
+
+
+def test_kernels_of_other_sizes_or_types_are_others(
+    store: Cache, compiled: list[tuple[str, ...]]
+) -> None:
+    kept.forget()
+    shapes = ("f32[300]", "f64[300]", "f16[300]", "f32[301]", "f32[600]")
+    for shape in shapes:
+        compiled.clear()
+        text = f"HloModule m\nENTRY e {{ x = {shape} parameter(0) ROOT y = {shape} tanh(x) }}"
+        build(hlo.parse(text), host_machine(), Clock(), store=store)
+        assert kernels(compiled) == {"y"}, shape
+
+
+@pytest.mark.parametrize("pattern", ["*.o", "*.function"])
+@pytest.mark.parametrize("keep", [None, 0, 70])
+def test_a_function_without_its_files_is_compiled_again(
+    store: Cache, compiled: list[tuple[str, ...]], whole: dict[str, np.ndarray], pattern: str,
+    keep: int | None,
+) -> None:  # fmt: skip
+    results(["exp"], store)
+    kept.forget()
+    compiled.clear()
+    for path in (store.folder / "parts").glob(pattern):
+        path.unlink() if keep is None else path.write_bytes(path.read_bytes()[:keep])
+    np.testing.assert_array_equal(results(["exp"], store)["exp"], whole["exp"])
+    assert kernels(compiled) == ({"exp"} if pattern == "*.o" else set())
+
+
+def test_other_processors_have_functions_of_their_own(store: Cache) -> None:
+    kept.forget()
+    here = KeptFunctions("x86-64-v4", store)
+    here.put("f", Compiled("f", "declare void @f()", True, (1.0, 2.0), ()))
+    assert KeptFunctions("x86-64-v4", store).find("f") is not None
+    assert KeptFunctions("x86-64-v2", store).find("f") is None
+    kept.forget()
+    assert KeptFunctions("x86-64-v4", store).find("f") == here.find("f")
+
+
+# --- limits -------------------------------------------------------------------------------------
 
 
 def test_parts_take_a_bounded_share(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +520,7 @@ def test_parts_take_a_bounded_share(store: Cache, monkeypatch: pytest.MonkeyPatc
 
 
 def test_memory_for_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "LIMIT_BYTES", 1000)
+    monkeypatch.setattr(kept._files, "_limit", 1000)
     kept.forget()
     for n in range(20):
         kept.put(str(n), bytes(100), None)

@@ -15,8 +15,9 @@ from hlo.codegen.pipeline import emit_program
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.llvm import Binary, Function, Instruction, Return
 from hlo.runtime import jit
+from hlo.runtime.efforts import Effort
 from hlo.runtime.jit import NativeCode, host_machine
-from hlo.runtime.parts import Effort, split
+from hlo.runtime.parts import split
 
 PTR = Val("ptr", "%x")
 
@@ -74,7 +75,7 @@ def swap(module: ModuleBuilder) -> Function:
 def efforts(module: ModuleBuilder) -> dict[str, Effort]:
     return {
         name: effort
-        for part in split(module)
+        for part in split(module).parts
         for effort, text in part.texts
         for name in module.functions
         if any(x.startswith("define") and f"@{name}(" in x for x in text.split("\n"))
@@ -183,7 +184,7 @@ def driver(
 def test_light_loops_around_loops_of_other_functions_are_left_as_they_are(
     body: Callable[[Builder], None], expected: bool
 ) -> None:
-    (part,) = split(module_of(driver("driver", body, is_light=True), fill(), swap))
+    (part,) = split(module_of(driver("driver", body, is_light=True), fill(), swap)).parts
     (line,) = [line for _, t in part.texts for line in t.split("\n") if "@driver(" in line]
     assert ("optnone" in line) == expected
 
@@ -205,7 +206,7 @@ def test_a_part_has_the_constants_that_constants_refer_to() -> None:
     b = Builder(module)
     b.ret(b.load("ptr", table))
     module.add(b.finish(Function("entry", [], result="ptr")))
-    (part,) = split(module)
+    (part,) = split(module).parts
     ((_, text),) = part.texts
     assert "@name = " in text and "@table = " in text and "@other" not in text
 
@@ -233,7 +234,7 @@ def long(name: str, table: str, *calls: str) -> Callable[[ModuleBuilder], Functi
 
 
 def shared(module: ModuleBuilder) -> set[str]:
-    return {text for part in split(module) if part.is_shared for _, text in part.texts}
+    return {text for part in split(module).parts if part.is_shared for _, text in part.texts}
 
 
 def test_names_and_what_else_is_in_a_module_do_not_matter() -> None:
@@ -245,7 +246,7 @@ def test_names_and_what_else_is_in_a_module_do_not_matter() -> None:
     (text,) = shared(a)
     assert "kernel" not in text and "table" not in text
     assert "!llvm.loop !1" in text and "!1 = distinct !{!1, !2, !3}" in text and "!dbg" not in text
-    assert not any(part.is_shared for part in split(a, keeps_names=True))
+    assert not any(part.is_shared for part in split(a, keeps_names=True).parts)
 
 
 def test_what_is_called_is_part_of_the_name() -> None:
@@ -280,7 +281,7 @@ def test_functions_that_others_know_keep_their_names() -> None:
 
 def test_functions_that_call_each_other_are_not_apart() -> None:
     module = module_of(long("f", "t", "g"), long("g", "t", "f"), long("h", "t"), entry("f", "h"))
-    assert [p.names for p in split(module) if p.is_shared] == [("h",)]
+    assert [p.names for p in split(module).parts if p.is_shared] == [("h",)]
     NativeCode(host_machine().compile(module, 1), "entry")
 
 
@@ -305,7 +306,7 @@ def test_general_functions_are_apart_from_what_uses_them() -> None:
         module.add(replace(function_of(module), is_general=True))
     module.add(long("kernel", "t", "edge", "copy")(module))
     module.add(entry("kernel")(module))
-    parts = {p.names: [e for e, _ in p.texts] for p in split(module) if p.is_shared}
+    parts = {p.names: [e for e, _ in p.texts] for p in split(module).parts if p.is_shared}
     assert parts == {
         ("tile", "edge"): [Effort.FINAL], ("copy",): [Effort.FINAL], ("kernel",): [Effort.CLEAN]
     }  # fmt: skip

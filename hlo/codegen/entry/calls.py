@@ -8,12 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
+from hlo.codegen.entry.kernel_key import step_key
 from hlo.codegen.llvm import Builder, ModuleBuilder, ptr
-from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
+from hlo.codegen.loops.kernel import (
+    Inputs,
+    Kernel,
+    KernelEmitter,
+    Structure,
+    scalar_parameter,
+    structure_of,
+)
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
-from hlo.llvm import Function, with_operands
+from hlo.llvm import Function, Origin, with_operands
 
 
 @dataclass(frozen=True)
@@ -24,18 +32,24 @@ class Emitted:
     extent: Extent
 
 
+# The number of buffers of arguments and results, of scratch memory, and of tables.
+_Buffers = tuple[int, int, int]
+
+
 @dataclass
 class KernelCache:
-    """The kernels of an LLVM module, keyed by structure, and by their code."""
+    """The kernels of an LLVM module, keyed by structure, and by their code or symbol."""
 
     # Steps are functions, or values that are equal if they emit the same code.
     by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
     by_body: dict[str, str] = field(default_factory=dict)
+    # Those that are not written, as there is object code of them.
+    by_symbol: dict[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """The number of kernels."""
-        return len(self.by_body)
+        return len(self.by_body) + len(self.by_symbol)
 
 
 @dataclass
@@ -66,10 +80,41 @@ class Kernels:
         outputs: buffer numbers of the results. num_buffers: of results and inputs. scratch,
         tables: the number of buffers of each kind.
         """
-        key = (step, structure_key(inst, roles, inputs), tuple(outputs))
+        structure = structure_of(inst, inputs)
+        key = (step, structure.key, tuple(outputs))
         found = self.cache.by_key.get(key)
-        if found is not None:
-            return found
+        if found is None:
+            buffers = (num_buffers, scratch, tables)
+            origin = self._origin(step, structure, outputs, buffers)
+            found = self._reused(inst, origin) or self._written(
+                inst, roles, step, inputs, outputs, buffers, origin
+            )
+            self.cache.by_key[key] = found
+        return found
+
+    def _origin(
+        self, step: KernelEmitter, structure: Structure, outputs: list[int], buffers: _Buffers
+    ) -> str:
+        """Return what a kernel is made from, or nothing if it is not to be kept."""
+        named = step_key(step, structure.numbers) if self.module.known is not None else None
+        return f"kernel {named} {outputs} {buffers} {structure.key}" if named is not None else ""
+
+    def _reused(self, inst: Instruction, origin: str) -> Emitted | None:
+        """Return the kernel of an origin if there is object code of it."""
+        name = self._name(inst)
+        known = self.module.reuse(name, origin) if origin else None
+        if known is None:
+            return None
+        name = self.cache.by_symbol.setdefault(known.name, name)
+        iterations, cost = known.note
+        return Emitted(name, Extent(int(iterations), cost))
+
+    def _written(
+        self, inst: Instruction, roles: Mapping[Instruction, Role], step: KernelEmitter,
+        inputs: Inputs, outputs: list[int], buffers: _Buffers, origin: str,
+    ) -> Emitted:  # fmt: skip
+        """Return the kernel of a step, written into the module."""
+        num_buffers, scratch, tables = buffers
         k = Kernel(self.module, inst, roles, inputs, self.target)
         k.outputs = [f"%buf{n}" for n in outputs]
         k.scratch = [f"%buf{num_buffers + n}" for n in range(scratch)]
@@ -92,6 +137,7 @@ class Kernels:
         function = Function(
             "", params, ("noinline", "nounwind"), linkage="internal",
             is_light=k.is_light,
+            origin=Origin(origin, (extent.iterations, extent.cost)) if origin else None,
         )  # fmt: skip
         k.b.finish(function)
         if not is_shared:
@@ -104,8 +150,7 @@ class Kernels:
         if name is None:
             name = function.name = self.cache.by_body[code] = self._name(inst)
             self.module.add(function)
-        emitted = self.cache.by_key[key] = Emitted(name, extent)
-        return emitted
+        return Emitted(name, extent)
 
     def _name(self, inst: Instruction) -> str:
         """Return a new function's name: that of its instruction, for debuggers and profilers."""
@@ -114,7 +159,7 @@ class Kernels:
         return next(
             name
             for name in itertools.chain([stem], (f"{stem}.{n}" for n in itertools.count(1)))
-            if name not in self.module.functions
+            if not self.module.has(name)
         )
 
     def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> float:

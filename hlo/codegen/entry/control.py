@@ -15,6 +15,7 @@ from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.commands import Branches, Loop
 from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import POLLED_COST, Builder, Val, i32
+from hlo.codegen.loops.kernel import LIGHT_COST
 from hlo.codegen.plan.liveness import Path, array_leaves
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Cplx, Value
@@ -65,7 +66,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
     head, run, done = (b.new_label(s) for s in ("while", "body", "endwhile"))
     b.jump(head)
     b.place(head)
-    spent_before, e.spent = e.spent, 1.0
+    spent_before, e.spent, work_before = e.spent, 1.0, e.work
     with b.scope():
         (tested,), (changed,) = condition.parameters, body.parameters
         for path, slot in slots.items():
@@ -82,6 +83,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
             b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
         e.iteration(loop, partial(_emit_body, e, loop, slots))
+        e.is_light |= e.work - work_before < LIGHT_COST * (1 + len(loop.body.commands))
         once, counter = e.spent, counted(inst)
         is_short = counter is not None and counter.count * once <= _SHORT_LOOP
         if not is_short:

@@ -77,7 +77,7 @@ class EntryEmitter(EntryState):
                 *(f"ptr noalias %{x}" for x in ("args", "results", "arena", "constants")),
                 "ptr %threads", "ptr %host",
             ],
-            result="i32", linkage=self.linkage,
+            result="i32", linkage=self.linkage, is_light=self.is_light,
         )  # fmt: skip
         self.module.add(b.finish(function))
 
@@ -141,6 +141,7 @@ class EntryEmitter(EntryState):
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
                 len(call.scratch), len(tables),
             )  # fmt: skip
+            self.work += emitted.extent.iterations * emitted.extent.cost
             pointers = [*(self.pointers[x] for x in (*call.buffers, *call.scratch)), *tables]
             self.spend(self.kernels.call(emitted, pointers, list(map(self.scalar, inputs.scalars))))
         for (path, leaf), number in zip(array_leaves(call.inst), call.results, strict=True):

@@ -50,6 +50,9 @@ class EntryState:
         self.scalars: dict[Storage, Value] = {}
         # The work since the last poll: see `spend`.
         self.spent = 0.0
+        # The work of all kernels, likewise, and whether some loop does so little a turn that the
+        # code between its kernels matters.
+        self.work, self.is_light = 0.0, False
         # The call, and its number, of each collective that has been started.
         self.started: dict[Instruction, tuple[str, int]] = {}
 

@@ -123,8 +123,19 @@ def scalar_parameter(inst: Instruction, number: int) -> Value:
     return Val(t, f"%s{number}")
 
 
-def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: Inputs) -> str:
-    """Return a key that is equal for kernels that compute the same from the same parameters."""
+@dataclass(frozen=True)
+class Structure:
+    """What a kernel computes from its parameters.
+
+    key: equal for kernels that compute the same. numbers: the names of the instructions in it.
+    """
+
+    key: str
+    numbers: Mapping[Instruction, str]
+
+
+def structure_of(inst: Instruction, inputs: Inputs) -> Structure:
+    """Return what the kernel of an instruction computes."""
     number: dict[Instruction, str] = {}
     for leaf in inputs.leaves:
         place = inputs.buffer_of.get(leaf)
@@ -141,7 +152,7 @@ def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: 
         return number[node]
 
     visit(inst)
-    return ";".join(parts)
+    return Structure(";".join(parts), number)
 
 
 def _attrs_key(inst: Instruction) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val, i32, i64, ptr
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
-from hlo.llvm import Function, as_vector, overload, vector_type
+from hlo.llvm import Function, Origin, as_vector, overload, vector_type
 from hlo.values.types import ElementType
 
 
@@ -63,14 +63,15 @@ def define(
     name: what the function does depends on nothing else, so that modules share its code.
     attributes: of the function, besides the common ones.
     """
-    if name not in module.functions:
+    if not module.has(name) and module.reuse(name, f"function {name}({parameters})") is None:
         # Added before its body is emitted: this fixes the order of functions, and ends recursion.
-        all_attributes = ("noinline", "nounwind", *attributes)
         function = module.add(
-            Function(name, [parameters], all_attributes, linkage="internal", is_general=True)
-        )
+            Function(
+                name, [parameters], ("noinline", "nounwind", *attributes), linkage="internal",
+                is_general=True, origin=Origin(f"function {name}({parameters})"),
+            )
+        )  # fmt: skip
         b = Builder(module)
-        b.keeps_indices = True
         write(b)
         b.ret()
         b.finish(function)

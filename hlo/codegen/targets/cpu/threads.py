@@ -18,6 +18,8 @@ from hlo.llvm import Call, Function, GetElementPtr, Instruction, Load, Return
 _PARALLEL_COST = 60_000
 # What a thread that works alone does of a kernel before it looks whether to go on: milliseconds.
 _PIECE_COST = 1 << 24
+# Attributes of functions between a launch and its kernel, which LLVM need not optimize.
+_BETWEEN = ("noinline", "optnone", "nounwind")
 
 
 class ThreadLauncher(Launcher):
@@ -93,8 +95,7 @@ class ThreadLauncher(Launcher):
             operands = (*(f"%a{n}" for n in range(len(arguments))), "%begin", "%end")
             lines.append(Instruction("", Call("", "void", f"@{function}", types, operands)))
             lines.append(Instruction("", Return("void", ())))
-            attributes = ("noinline", "nounwind")
-            task = Function(name, parameters, attributes, linkage="internal", body=lines)
+            task = Function(name, parameters, _BETWEEN, linkage="internal", body=lines)
             self._module.add(task)
         return name
 
@@ -104,7 +105,7 @@ class ThreadLauncher(Launcher):
         if "hlo.run" in module.functions:
             return
         names = ("ptr %threads", "ptr %task", "ptr %context", "i64 %n", "i64 %chunk", "i64 %piece")
-        function = Function("hlo.run", names, ("noinline", "nounwind"), linkage="internal")
+        function = Function("hlo.run", names, _BETWEEN, linkage="internal")
         module.add(function)
         b = Builder(module)
         here, shared = b.new_label("here"), b.new_label("shared")
