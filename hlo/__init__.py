@@ -159,13 +159,16 @@ if not TYPE_CHECKING:  # what checks types is to know which names there are
         home = _HOME.get(name)
         if home is None:
             raise AttributeError(f"module 'hlo' has no attribute {name!r}")
-        if home != "hlo.errors":
-            from hlo.support.memory import need_address_space
+        from hlo.support.imports import first_import
 
-            need_address_space("hlo")
-        value = globals()[name] = getattr(importlib.import_module(home), name)
-        if "hlo.ir" in sys.modules:
-            importlib.import_module("hlo.reports.module")  # has methods of modules
+        with first_import(home):
+            if home != "hlo.errors":
+                from hlo.support.memory import need_address_space
+
+                need_address_space("hlo")
+            value = globals()[name] = getattr(importlib.import_module(home), name)
+            if "hlo.ir" in sys.modules:
+                importlib.import_module("hlo.reports.module")  # has methods of modules
         return value
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from hlo.io.arguments import Parameter
+from hlo.support.imports import first_import
 from hlo.support.memory import collector_paused
 
 if TYPE_CHECKING:
@@ -66,9 +67,10 @@ def plan(
 
 def optimized(module: Module, clock: Clock, *, passes: str, verify: str) -> Module:
     """Verify a module, and return it after the passes; it stays as it is. Raises HloError."""
-    from hlo.passes import run_pipeline
-    from hlo.passes.default import pipeline_of
-    from hlo.verifier import verify_as
+    with first_import("hlo.passes.default"):
+        from hlo.passes import run_pipeline
+        from hlo.passes.default import pipeline_of
+        from hlo.verifier import verify_as
 
     with clock("verify"):
         verify_as(module, verify)
@@ -87,8 +89,9 @@ def plan_optimized(
 
     observe, constants: see `plan_program`. Raises HloError.
     """
-    from hlo.codegen.lower.relayout import with_border
-    from hlo.codegen.pipeline import plan_program
+    with first_import("hlo.codegen.pipeline"):
+        from hlo.codegen.lower.relayout import with_border
+        from hlo.codegen.pipeline import plan_program
 
     with clock("emit"):
         shared = module.attrs.get("input_output_alias", ())
@@ -117,7 +120,8 @@ def emit(
     `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
     instrumentation, known: see `write_program`.
     """
-    from hlo.codegen.pipeline import write_program
+    with first_import("hlo.codegen.pipeline"):
+        from hlo.codegen.pipeline import write_program
 
     with collector_paused():
         planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)

@@ -23,6 +23,7 @@ from hlo.runtime.meeting import meeting_code
 from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
 from hlo.runtime.support import support_code
+from hlo.support.imports import first_import
 from hlo.support.memory import collector_paused
 from hlo.support.signature import need_each
 from hlo.values.types import ArrayShape, TupleShape
@@ -460,10 +461,11 @@ def build(
     choices: what to do where there are several ways to the same results. store: for the code of
     functions that programs share.
     """
-    from hlo.analysis.devices import devices_of, unused_devices
-    from hlo.analysis.domains import domains_of
-    from hlo.analysis.elided import elided_constants
-    from hlo.codegen.targets.cpu import cpu_target
+    with first_import("hlo.codegen.targets.cpu"):
+        from hlo.analysis.devices import devices_of, unused_devices
+        from hlo.analysis.domains import domains_of
+        from hlo.analysis.elided import elided_constants
+        from hlo.codegen.targets.cpu import cpu_target
 
     target = cpu_target(machine.triple, machine.data_layout, machine.features, choices)
     known = None

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 from hlo.passes.registry import Pass, registered
+from hlo.support.imports import lasting
 from hlo.support.signature import shown
 
 
@@ -16,12 +17,17 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
     fuses: end with the stages that make kernels and order them. Code generation does without: it
     chooses kernels and their order itself, knowing the target and what is updated in place.
     """
-    return list(_stages(fuses=fuses))
+    return list(_kept_stages(fuses=fuses))
 
 
 @cache
-def _stages(*, fuses: bool) -> tuple[Step | Fix, ...]:
+def _kept_stages(*, fuses: bool) -> tuple[Step | Fix, ...]:
     """Return the stages: made once, since that takes as long as running them on a small module."""
+    with lasting():  # imports the passes
+        return tuple(_stages(fuses=fuses))
+
+
+def _stages(*, fuses: bool) -> list[Step | Fix]:
     stages: list[Step | Fix] = [
         # One computation where there were several: nothing below looks through calls.
         step("call_inliner"),
@@ -103,7 +109,7 @@ def _stages(*, fuses: bool) -> tuple[Step | Fix, ...]:
             step("hlo_memory_scheduler"),
             step("latency_hiding_scheduler"),
         ]  # fmt: skip
-    return tuple(stages)
+    return stages
 
 
 PassLike = str | Pass | Step | Fix | Callable[..., None]

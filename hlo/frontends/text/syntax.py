@@ -18,6 +18,7 @@ from lark.lexer import TerminalDef
 from hlo.frontends.text import terminals
 from hlo.frontends.text.lexer import Lexer
 from hlo.frontends.text.tokens import Token
+from hlo.support.imports import lasting
 
 
 class Deep(NamedTuple):
@@ -215,7 +216,8 @@ def grammar(*, long_strings: bool = False) -> Lark:
         pattern.value = terminals.fill(pattern.value, long_strings=long_strings)
 
     text = resources.files("hlo.frontends.text").joinpath("grammar.lark").read_text("utf-8")
-    return Lark(
-        text, parser="lalr", lexer=Lexer, transformer=_Records(), maybe_placeholders=False,
-        edit_terminals=fill, g_regex_flags=re.S | re.A,
-    )  # fmt: skip
+    with lasting():
+        return Lark(
+            text, parser="lalr", lexer=Lexer, transformer=_Records(), maybe_placeholders=False,
+            edit_terminals=fill, g_regex_flags=re.S | re.A,
+        )  # fmt: skip
