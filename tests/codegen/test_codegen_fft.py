@@ -88,6 +88,30 @@ def test_layouts_of_operand_and_result(kind: str) -> None:
             check(*case(kind, "c64", (3, 20, 18), (20, 18), before, after), "c64", 20)
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("rows", [1, 2, 5, 15, 16, 17, 33])
+@pytest.mark.parametrize("n", [10, 34, 48, 97])
+def test_rows_that_lie_side_by_side(kind: str, rows: int, n: int) -> None:
+    for et in _COMPLEX:
+        check(*case(kind, et, (rows, n), (n,), (0, 1), (0, 1)), et, n)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("n", [20, 300])
+def test_rows_that_are_computed_as_they_are_read(kind: str, n: int) -> None:
+    text, x = case(kind, "c64", (5, n), (n,))
+    type_ = text.split("x = ")[1].split(" ")[0]
+    computed = text.replace("ROOT r", f"y = {type_} negate(x)\n  ROOT r").replace(
+        "fft(x)", "fft(y)"
+    )
+    check(computed, x, "c64", n)
+
+
+def test_an_operand_in_tiles() -> None:
+    text, x = case("IRFFT", "c64", (6, 20), (6, 20))
+    check(text.replace("{1,0} parameter", "{1,0:T(2,4)} parameter"), x, "c64", 20)
+
+
 def test_a_real_line_ignores_imaginary_parts_that_it_cannot_have() -> None:
     text, x = case("IRFFT", "c128", (8,), (8,))
     y = x.copy()

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hlo.codegen.kernels.fft.dft import (
-    Complex,
     Lanes,
     good_length,
     is_direct,
@@ -22,7 +21,7 @@ from hlo.codegen.kernels.fft.dft import (
     roots_of_unity,
 )
 from hlo.codegen.kernels.fft.lines import Transform, WorkSpace
-from hlo.codegen.llvm import Index, float_const
+from hlo.codegen.llvm import i64, ptr
 from hlo.codegen.targets.base import Target
 from hlo.values.types import ElementType
 
@@ -59,19 +58,11 @@ class Engine(ABC):
         spectrum = np.fft.fft(kernel) / self.inner.n
         return np.stack([spectrum.real, spectrum.imag]).astype(self.inner.part.dtype)
 
-    def _multiply(self, work: WorkSpace, table: str, count: int, *, swap: bool) -> None:
-        """Multiply the first numbers of rows by a table. swap: leave parts in each other's place.
-
-        The inverse transform is the forward one with real and imaginary parts exchanged.
-        """
-        b, t, lines = work.k.b, self.inner.type, self.inner.lines
-        lanes = Lanes(b, t, 1)
-        with b.loop(0, count) as j:
-            factor = [b.load(t, b.element_address(table, t, b.add(j, p * count))) for p in range(2)]
-            with b.loop(0, lines, rolled=True) as line:
-                at = b.add(b.mul(j, lines), line)
-                re, im = lanes.multiply(work.load(at), (factor[0], factor[1]))
-                work.store((im, re) if swap else (re, im), at)
+    def _multiply(self, work: WorkSpace, table: str, count: int) -> None:
+        """Multiply the first numbers of rows by a table."""
+        function = work.copies.multiply(self.inner.lines)
+        planes = [ptr(base) for base in work.here]
+        work.k.b.call_void(function, [*planes, ptr(table), i64(count)])
 
 
 class _Direct(Engine):
@@ -95,18 +86,15 @@ class _Bluestein(Engine):
 
     def emit(self, work: WorkSpace, tables: Sequence[str]) -> None:
         *inner, chirp, spectrum = tables
-        m, lines, b = self.inner.n, self.inner.lines, work.k.b
-        self._multiply(work, chirp, self.n, swap=False)
-        with b.loop(self.n * lines, m * lines, rolled=True) as at:
-            zero = float_const(self.inner.type, 0.0)
-            work.store((zero, zero), at)
+        n, m = self.n, self.inner.n
+        self._multiply(work, chirp, n)
+        work.clear(n, m - n)
         work.transform(inner)
-        self._multiply(work, spectrum, m, swap=True)
+        self._multiply(work, spectrum, m)
+        work.exchange_parts()
         work.transform(inner)
-        with b.loop(0, self.n * lines, rolled=True) as at:
-            re, im = work.load(at)
-            work.store((im, re), at)
-        self._multiply(work, chirp, self.n, swap=False)
+        work.exchange_parts()
+        self._multiply(work, chirp, n)
 
 
 # Where the first number of a row is, and that of its transform, behind the n numbers of the row.
@@ -125,49 +113,31 @@ class _Rader(Engine):
             powers.append(powers[-1] * g % n)
         inverse = [powers[0], *powers[:0:-1]]
         c, s = roots_of_unity(n, np.array(inverse))
-        orders = [np.array(order, np.int32) for order in (powers, inverse)]
-        return [*self.inner.tables(), *orders, self._spectrum(c + 1j * s)]
+        # Where each number goes in the result: from place q to inverse[q].
+        places = np.empty(n - 1, np.int32)
+        places[np.array(inverse) - 1] = np.arange(n - 1)
+        order = np.array(powers, np.int32)
+        return [*self.inner.tables(), order, places, self._spectrum(c + 1j * s)]
 
     def emit(self, work: WorkSpace, tables: Sequence[str]) -> None:
-        *inner, powers, inverse, spectrum = tables
-        n, lines, b = self.n, self.inner.lines, work.k.b
-        lanes = Lanes(b, self.inner.type, 1)
-
-        def kept(which: int, line: Index) -> Index:
-            return b.add((n + which) * lines, line)
-
-        def keep(value: Complex, which: int, line: Index) -> None:
-            """Keep a number in both buffers, since any of them may have the next result."""
-            work.store(value, kept(which, line))
-            work.store_in_other(value, kept(which, line))
-
-        with b.loop(0, lines, rolled=True) as line:
-            keep(work.load(line), _FIRST, line)
-        with b.loop(0, n - 1, plain=True) as p, b.loop(0, lines, rolled=True) as line:
-            value = work.load(b.add(b.mul(self._place(work, powers, p), lines), line))
-            work.store_in_other(value, b.add(b.mul(p, lines), line))
-        work.exchange()
+        *inner, order, places, spectrum = tables
+        n, lanes = self.n, Lanes(work.k.b, self.inner.type, self.inner.lines)
+        # Both buffers keep these, since any of them may have the next result.
+        both = work.here, work.other
+        work.set_number(work.number(0), n + _FIRST, *both)
+        work.gather(order, n - 1)
         work.transform(inner)
-        with b.loop(0, lines, rolled=True) as line:
-            keep(lanes.add(work.load(line), work.load(kept(_FIRST, line))), _SUM, line)
-        self._multiply(work, spectrum, n - 1, swap=True)
-        with b.loop(0, lines, rolled=True) as line:
-            # The first number of a spectrum is added to all numbers.
-            re, im = work.load(kept(_FIRST, line))
-            work.store(lanes.add(work.load(line), (im, re)), line)
+        total = work.number(0)
+        work.set_number(lanes.add(total, work.number(n + _FIRST)), n + _SUM, *both)
+        self._multiply(work, spectrum, n - 1)
+        work.exchange_parts()
+        # The first number of a spectrum is added to all numbers.
+        first = work.number(n + _FIRST)
+        work.set_number(lanes.add(work.number(0), first), 0, work.here)
         work.transform(inner)
-        with b.loop(0, n - 1, plain=True) as q, b.loop(0, lines, rolled=True) as line:
-            re, im = work.load(b.add(b.mul(q, lines), line))
-            place = b.mul(self._place(work, inverse, q), lines)
-            work.store_in_other((im, re), b.add(place, line))
-        with b.loop(0, lines, rolled=True) as line:
-            work.store_in_other(work.load(kept(_SUM, line)), line)
-        work.exchange()
-
-    def _place(self, work: WorkSpace, order: str, at: Index) -> Index:
-        b = work.k.b
-        found = b.load("i32", b.element_address(order, "i32", at), is_invariant=True)
-        return b.cast("zext", found, "i64").name
+        work.exchange_parts()
+        work.gather(places, n - 1, first=1)
+        work.set_number(work.number(n + _SUM), 0, work.here)
 
 
 def _generator(n: int) -> int:
