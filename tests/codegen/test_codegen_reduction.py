@@ -211,6 +211,28 @@ def test_argmax_of_elements_that_positions_tell(told: str, dims: list[int]) -> N
         assert_same(check(text, [x]), xla_run(text, [x]))
 
 
+@pytest.mark.parametrize("dims", [[3, 127], [3, 128], [3, 129], [5, 256], [2, 700], [66_001]])
+def test_argmax_of_long_elements(dims: list[int]) -> None:
+    """What takes many operations is computed in one place, and compared afterwards."""
+    last, kept, s = len(dims) - 1, shape("", dims[:-1]), shape("s32", dims)
+    steps = "\n".join(
+        f"x{n + 1} = {s} {('xor', 'multiply', 'add')[n % 3]}(x{n}, x0)" for n in range(9)
+    )
+    text = f"""HloModule m
+      f {{ a = s32[] parameter(0) i = s32[] parameter(1) b = s32[] parameter(2)
+        j = s32[] parameter(3) better = pred[] compare(a, b), direction=GT
+        equal = pred[] compare(a, b), direction=EQ first = pred[] compare(i, j), direction=LT
+        tie = pred[] and(equal, first) take = pred[] or(better, tie)
+        v = s32[] select(better, a, b) k = s32[] select(take, i, j)
+        ROOT r = (s32[], s32[]) tuple(v, k) }}
+      ENTRY e {{ x0 = {s} parameter(0)
+        {steps}
+        n = {s} iota(), iota_dimension={last} v = s32[] constant(-2147483648)
+        z = s32[] constant(0)
+        ROOT r = (s32{kept}, s32{kept}) reduce(x9, n, v, z), dimensions={{{last}}}, to_apply=f }}"""
+    check(text, [RNG.integers(-9, 9, dims).astype(np.int32)])
+
+
 def test_a_function_that_is_not_commutative_goes_in_order() -> None:
     text = """HloModule m
 f { a = s32[] parameter(0) b = s32[] parameter(1) k = s32[] constant(3)

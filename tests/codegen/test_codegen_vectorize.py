@@ -99,8 +99,7 @@ def test_extrema_of_zeros_infinities_and_nan(op: str, start: str, name: str, siz
         ("f32[4096] add(f32[4096] a, f32[4096] b)", True),
         ("f32[80,64] broadcast(f32[64] a), dimensions={1}", True),
         ("f32[64,80] broadcast(f32[64] a), dimensions={0}", True),
-        # Few vectors and some elements over: LLVM makes it one loop, with masks.
-        ("f32[64,70] broadcast(f32[64] a), dimensions={0}", False),
+        ("f32[64,70] broadcast(f32[64] a), dimensions={0}", True),
         ("s32[4096] iota(), iota_dimension=0", True),
         # Elements that lie apart, and integer division, are for LLVM to judge.
         ("s8[70] slice(s8[140] a), slice={[0:140:2]}", False),
@@ -155,3 +154,56 @@ def test_a_few_wide_values_among_many_narrow_ones_take_two_vectors(
     if size == SIZE:
         lanes = 512 // ELEMENT_TYPES[narrow].bits
         assert f"<{lanes} x {'float' if narrow == 'f32' else 'i' + narrow[1:]}>" in llvm(text)
+
+
+# Below, at and above whole vectors of the narrowest and the widest types, and several of them.
+SIZES = [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 257, 4097]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", "f32 f64 f16 bf16 s8 s16 s32 s64 pred".split())
+def test_parts_of_vectors_are_written_and_no_more(name: str, size: int) -> None:
+    """Rows follow each other in memory: what is written behind one shows in the next."""
+    et = ELEMENT_TYPES[name]
+    op = "xor" if name == "pred" else "add"
+    text = f"""HloModule m
+    ENTRY e {{ x = {name}[3,{size}] parameter(0) y = {name}[{size},3] parameter(1)
+      z = {name}[{size}] parameter(2) w = {name}[3,{size}] transpose(y), dimensions={{1,0}}
+      v = {name}[3,{size}] broadcast(z), dimensions={{1}}
+      a = {name}[3,{size}] {op}(x, v) ROOT b = {name}[3,{size}] {op}(a, w) }}"""
+    rng = np.random.default_rng(size)
+    check(text, [random_array(rng, et, s) for s in ((3, size), (size, 3), (size,))])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["f32", "bf16", "f64", "s8"])
+def test_long_loops_over_parts_of_vectors(name: str, size: int) -> None:
+    """Loops of many operations are masked in all turns, which are of two vectors."""
+    et = ELEMENT_TYPES[name]
+    lines, last = [], "x"
+    for n in range(40):
+        lines.append(f"  v{n} = {name}[{size}] {('multiply', 'add', 'subtract')[n % 3]}({last}, y)")
+        last = f"v{n}"
+    text = (
+        f"HloModule m\nENTRY e {{ x = {name}[{size}] parameter(0)\n"
+        f"  y = {name}[{size}] parameter(1)\n" + "\n".join(lines) + f"\n"
+        f"  ROOT r = {name}[{size}] negate({last}) }}"
+    )
+    rng = np.random.default_rng(size)
+    small = [rng.integers(-2, 3, size).astype(et.dtype) / et.dtype.type(2) for _ in range(2)]
+    whole = [rng.integers(-128, 128, size).astype(np.int8) for _ in range(2)]
+    check(text, whole if name == "s8" else [x.astype(et.dtype) for x in small])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("name", "op"), [
+    ("f32", "add"), ("f32", "maximum"), ("f64", "minimum"), ("s32", "add"), ("s8", "maximum"),
+    ("u16", "minimum"), ("pred", "or"), ("pred", "and"),
+])  # fmt: skip
+def test_reductions_over_parts_of_vectors(name: str, op: str, size: int) -> None:
+    start = {"or": "false", "and": "true", "add": "0", "maximum": "0", "minimum": "7"}[op]
+    text = f"""HloModule m
+    f {{ a = {name}[] parameter(0) b = {name}[] parameter(1) ROOT r = {name}[] {op}(a, b) }}
+    ENTRY e {{ x = {name}[3,{size}] parameter(0) s = {name}[] constant({start})
+      ROOT r = {name}[3] reduce(x, s), dimensions={{1}}, to_apply=f }}"""
+    check(text, [random_array(np.random.default_rng(size), ELEMENT_TYPES[name], (3, size))])

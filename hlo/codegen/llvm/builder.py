@@ -25,6 +25,7 @@ from hlo.llvm import (
     Line,
     Phi,
     Store,
+    Unary,
 )
 
 
@@ -99,6 +100,8 @@ class Builder(IndexWriter):
         # The width of the vectors that `loop` makes; 0 if all loops are left to LLVM. What the
         # function gets as `%buf0`, `%buf1`, ... must not overlap where it is written to.
         self.vector_bits = 0
+        # Whether addresses in plain loops are what the machine is to compute, see `_count`.
+        self.keeps_indices = False
         # Whether some loop was none that can be replaced by one over vectors.
         self._has_others = False
         # See `shared`.
@@ -125,14 +128,20 @@ class Builder(IndexWriter):
         plain: bool = False,
         rolled: bool = False,
         folded: bool = False,
+        apart: bool = False,
+        multiple: int = 1,
     ) -> Iterator[str]:
         """Run the body for i = start, start+step, ... below end; yields the name of i.
 
         plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
         `ModuleBuilder.rolled_loop`. folded: no iteration depends on another; see
-        `ModuleBuilder.folded_loop`.
+        `ModuleBuilder.folded_loop`. apart: none reads what those before it have written, however it
+        looks. multiple: of what the number of iterations is one.
         """
-        with self.carrying(start, end, (), step, plain=plain, rolled=rolled, folded=folded) as turn:
+        with self.carrying(
+            start, end, (), step, plain=plain, rolled=rolled, folded=folded, apart=apart,
+            multiple=multiple,
+        ) as turn:  # fmt: skip
             yield turn.index
 
     @contextmanager
@@ -146,6 +155,8 @@ class Builder(IndexWriter):
         plain: bool = False,
         rolled: bool = False,
         folded: bool = False,
+        apart: bool = False,
+        multiple: int = 1,
     ) -> Iterator[Turn]:
         """Run the body like `loop`, with values that it changes from turn to turn.
 
@@ -192,7 +203,7 @@ class Builder(IndexWriter):
         ending = len(self.lines)
         self.jump(latch)
         self.place(latch)
-        self.lines.append(Instruction(following, Binary("add", "nsw", "i64", (i, str(step)))))
+        self._count(i, following, step, hides=plain and self.keeps_indices)
         metadata = None
         if plain or rolled:
             metadata = self.module.rolled_loop(vectorized=not plain)
@@ -203,7 +214,7 @@ class Builder(IndexWriter):
         if self.vector_bits and is_straight and not plain:
             # LLVM's vectorizer knows more about addresses that it sees whole.
             whole = _straight([*opened, *written, *self.lines[ending:]])
-            loop = Loop(i, start, end, before, done, lines)
+            loop = Loop(i, start, end, before, done, lines, apart, multiple)
             is_simple = step == 1 and not values
             vectors = vector_loop(self, loop) if is_simple else None
             if isinstance(vectors, VectorLoop):
@@ -213,6 +224,25 @@ class Builder(IndexWriter):
             else:
                 self.lines[opening:] = whole
                 self._has_others = True
+
+    def _count(self, index: str, following: str, step: int, *, hides: bool) -> None:
+        """Write the index of the next turn of a loop.
+
+        hides: LLVM's analysis does not see what it is made of. Strength reduction, which looks for
+        other indices and takes a quarter of the time of generating code, has nothing to do then.
+        """
+        name = self.fresh() if hides else following
+        self.lines.append(Instruction(name, Binary("add", "nsw", "i64", (index, str(step)))))
+        if hides:
+            self.lines.append(Instruction(following, Unary("freeze", "i64", (name,))))
+
+    def following(self, address: Val, type_: str, step: Index) -> Val:
+        """Return the address that a loop goes on with, so many elements further on.
+
+        Like an index, see `_count`.
+        """
+        new = Val("ptr", self.element_address(address.name, type_, step))
+        return self.unary("freeze", new) if self.keeps_indices else new
 
     def _keep_elements(self, lines: list[Line] | list[Line | LoopChoice]) -> None:
         """Keep LLVM from vectorizing the loop that has just ended."""

@@ -166,13 +166,15 @@ class Body:
     """The straight code of a loop, seen as that of many turns at once.
 
     lines: its instructions. index: the name of what the loop counts by ones. bases: of addresses,
-    those that they were computed from. allocated: addresses of the function's own memory.
+    those that they were computed from. allocated: addresses of the function's own memory. is_apart:
+    no turn reads what those before it have written, whatever the addresses.
     """
 
     lines: Sequence[Line]
     index: str
     bases: Mapping[str, str]
     allocated: Set[str]
+    is_apart: bool = False
     kinds: dict[str, _Kind] = field(default_factory=dict)
     stored: set[tuple[str, str]] = field(default_factory=set)
     loaded: set[tuple[str, str]] = field(default_factory=set)
@@ -183,6 +185,8 @@ class Body:
     # How many values there are of each width.
     widths: Counter[int] = field(default_factory=Counter)
     is_scattered: bool = False
+    # Whether a turn reads what it has written.
+    reads_back: bool = False
 
     def judge(self) -> Fitness:
         """Find what each value is; returns what the loop is fit for."""
@@ -200,7 +204,7 @@ class Body:
 
     def _check_memory(self) -> None:
         """Check that no turn reads what another writes, but for the variables."""
-        for base, at in self.stored:
+        for base, at in self.stored if not self.is_apart else ():
             if any(b == base and a != at for b, a in self.loaded | self.stored):
                 raise Unfit(base)
         for address in {total.address for total in self.sums.values()}:
@@ -303,7 +307,9 @@ class Body:
             self.loaded.add((self._root(pointer), pointer))
             return _UNIFORM
         if self._is_near(kind, bits(load.type)):
-            self.loaded.add((self._root(kind.base), pointer))
+            place = self._root(kind.base), pointer
+            self.loaded.add(place)
+            self.reads_back |= place in self.stored
         return Varying(load.type)
 
     def _is_near(self, kind: _Kind, width: int) -> TypeGuard[Linear]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,7 +51,7 @@ class Names(Protocol):
 
 
 @dataclass
-class _Turn:
+class Turn:
     """The code of one vector.
 
     number: how many vectors of the same turn are before it. totals: of each variable, the vector
@@ -64,35 +65,52 @@ class _Turn:
     counts: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass
+class Outside:
+    """What goes before the loops that are made of one. splats: vectors of one value each."""
+
+    lines: list[Line] = field(default_factory=list)
+    splats: dict[str, str] = field(default_factory=dict)
+
+
 class VectorCode:
     """Writes the code of a loop's body for several turns at once, `lanes` to a vector.
 
-    before: what goes before the new loop. lines: what goes into it.
+    label: that of the block in which the new loop's body begins, then of the one in which it ends.
+    lines: what goes into it.
     """
 
-    def __init__(self, body: Body, lanes: int, index: str, names: Names) -> None:
-        self.body, self.lanes = body, lanes
+    def __init__(
+        self, body: Body, lanes: int, index: str, label: str, names: Names, outside: Outside
+    ) -> None:
+        self.body, self.lanes, self.index, self.label = body, lanes, index, label
         self.fresh, self.module = names.fresh, names.module
-        self.before: list[Line] = []
+        self.outside = outside
         self.lines: list[Line] = []
         # The new names of values that are the same in all turns.
         self._fixed = {body.index: index}
+        # Splats of these.
         self._splats: dict[str, str] = {}
-        self._turns: list[_Turn] = []
+        self._turns: list[Turn] = []
 
     def write(self, copies: int) -> None:
         """Write the turns of so many vectors, line by line in turn: one goes on where one waits."""
+        self._begin(copies)
+        self._write_all(self.body.lines)
+
+    def _begin(self, copies: int) -> None:
         addresses = sorted({total.address for total in self.body.sums.values()})
         for copy in range(copies):
             starts = [self.fresh() for _ in addresses]
             totals = {a: (name, name) for a, name in zip(addresses, starts, strict=True)}
-            self._turn = _Turn(copy, totals)
+            self._turn = Turn(copy, totals)
             self._turns.append(self._turn)
             if copy:
-                index = self._fixed[self.body.index]
-                step = Binary("add", "nsw", "i64", (index, str(copy * self.lanes)))
+                step = Binary("add", "nsw", "i64", (self.index, str(copy * self.lanes)))
                 self._assign(self.body.index, step)
-        for line in self.body.lines:
+
+    def _write_all(self, lines: Iterable[Line]) -> None:
+        for line in lines:
             for turn in self._turns:
                 self._turn = turn
                 self._write(line)
@@ -106,9 +124,7 @@ class VectorCode:
             value, pointer = operation.operands
             if value in self.body.sums:
                 return
-            operands = self._vector(operation.type, value), self._name(pointer)
-            align = bits(operation.type) // 8
-            self.lines.append(Instruction("", Store(self._type(operation.type), operands, align)))
+            self._store(operation.type, self._vector(operation.type, value), self._name(pointer))
             return
         kind = self.body.kind(name)
         if total := self.body.sums.get(name):
@@ -118,7 +134,7 @@ class VectorCode:
             if isinstance(held, Extremum):
                 term = held.key(self._line, self.lanes, term)
             self._assign(name, held.applied(self.module, self.lanes, before, term))
-            self._turn.totals[total.address] = start, self._name(name)
+            self._turn.totals[total.address] = start, self._kept(held, self._name(name), before)
         elif isinstance(kind, Varying):
             self._assign(name, self._operation(operation))
         elif isinstance(kind, Linear):
@@ -132,16 +148,35 @@ class VectorCode:
         elif not self._turn.number:
             self._fixed[name] = self._line(self._renamed(operation))
 
-    def phis(self, before: str, inside: str) -> list[Line]:
-        """Return the lines by which the variables' vectors come from turn to turn."""
+    def phis(self, before: str, inside: str, begun: Mapping[str, str]) -> list[Line]:
+        """Return the lines by which the variables' vectors come from turn to turn.
+
+        begun: vectors to go on with, by address.
+        """
         lines: list[Line] = []
         for turn in self._turns:
             for address, (start, end) in turn.totals.items():
                 total = Extremum.of(self._sum_at(address), self.module)
-                nothing = f"splat ({total.type} {total.identity})"
-                merge = Phi(self._type(total.type), (nothing, end), (before, inside))
+                first = f"splat ({total.type} {total.identity})"
+                if not turn.number:
+                    first = begun.get(address, first)
+                merge = Phi(self._type(total.type), (first, end), (before, inside))
                 lines.append(Instruction(start, merge))
         return lines
+
+    def totals(self, lines: list[Line]) -> dict[str, str]:
+        """Return one vector for each variable, by address, after the loop."""
+        found: dict[str, str] = {}
+        for address in self._turns[0].totals:
+            held = Extremum.of(self._sum_at(address), self.module)
+            vector, *others = (turn.totals[address][0] for turn in self._turns)
+            for other in others:
+                name = self.fresh()
+                both = held.applied(self.module, self.lanes, vector, other)
+                lines.append(Instruction(name, both))
+                vector = name
+            found[address] = vector
+        return found
 
     def sums(self) -> list[Line]:
         """Return the lines that add the vectors to the variables, after the loop."""
@@ -152,12 +187,9 @@ class VectorCode:
             lines.append(Instruction(name, operation))
             return name
 
-        for address in self._turns[0].totals:
+        for address, vector in self.totals(lines).items():
             total = self._sum_at(address)
             held = Extremum.of(total, self.module)
-            vector, *others = (turn.totals[address][0] for turn in self._turns)
-            for other in others:
-                vector = assign(held.applied(self.module, self.lanes, vector, other))
             some = assign(held.reduced(self.module, self.lanes, vector))
             if isinstance(held, Extremum):
                 some = held.value(assign, some)
@@ -187,11 +219,24 @@ class VectorCode:
     def _type(self, type_: str) -> str:
         return vector_type(self.lanes, type_)
 
+    # What is different where vectors are masked.
+
+    def _load(self, type_: str, pointer: str) -> Operation:
+        return Load(self._type(type_), (pointer,), bits(type_) // 8)
+
+    def _store(self, type_: str, vector: str, pointer: str) -> None:
+        store = Store(self._type(type_), (vector, pointer), bits(type_) // 8)
+        self.lines.append(Instruction("", store))
+
+    def _kept(self, total: Sum, now: str, before: str) -> str:
+        """Return the vector of a variable, given what it would be and what it was."""
+        return now
+
     def _operation(self, operation: Operation) -> Operation:
         """Return an operation on vectors."""
         match operation:
             case Load(type_, (pointer,)):
-                return Load(self._type(type_), (self._name(pointer),), bits(type_) // 8)
+                return self._load(type_, self._name(pointer))
             case Binary(_, _, type_) | Compare(_, _, type_) | Unary(_, type_):
                 operands = tuple([self._vector(type_, x) for x in operation.operands])
                 return operation._replace(type=self._type(type_), operands=operands)
@@ -242,11 +287,13 @@ class VectorCode:
                 name = self._turn.counts[value] = self.fresh()
                 self.lines.append(Instruction(name, numbers))
             return self._turn.counts[value]
-        if value not in self._splats:
-            # Known before the loop, unless the loop's own code says what it is.
-            place = self.lines if value in self.body.kinds else self.before
-            self._splats[value] = self._splat(place, type_, self._name(value))
-        return self._splats[value]
+        # Known before the loop, unless the loop's own code says what it is.
+        is_inside = value in self.body.kinds
+        splats = self._splats if is_inside else self.outside.splats
+        if value not in splats:
+            place = self.lines if is_inside else self.outside.lines
+            splats[value] = self._splat(place, type_, self._name(value))
+        return splats[value]
 
     def _splat(self, place: list[Line], type_: str, value: str) -> str:
         first, name, t = self.fresh(), self.fresh(), self._type(type_)

@@ -12,15 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.codegen.llvm.loop_body import Body, Fitness
+from hlo.codegen.llvm.masked_code import MaskedCode
 from hlo.codegen.llvm.unused import without_unused
 from hlo.codegen.llvm.values import Index
-from hlo.codegen.llvm.vector_code import Names, VectorCode
+from hlo.codegen.llvm.vector_code import Names, Outside, VectorCode
 from hlo.llvm import Binary, Branch, Compare, Instruction, Label, Line, Phi
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop over elements: its index, start and end, the labels before and after it, its body."""
+    """A loop over elements: its index, start and end, the labels before and after it, its body.
+
+    is_apart: no turn reads what those before it have written. multiple: of what the number of turns
+    is one.
+    """
 
     index: str
     start: Index
@@ -28,6 +33,8 @@ class Loop:
     before: str
     after: str
     lines: Sequence[Line]
+    is_apart: bool = False
+    multiple: int = 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ _RARE = 16
 _SUMS = 4
 # A loop with a known number of turns is worth so many over vectors, if it leaves elements over.
 _MANY = 8
+# Where vectors are masked, loops of so many operations do not need another loop without masks.
+_MASKED = 32
 
 
 def _width(body: Body) -> int:
@@ -68,7 +77,13 @@ def _width(body: Body) -> int:
 
 def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     """Return the loop over vectors that goes before one over elements, or what else to do."""
-    body = Body(without_unused(loop.lines), loop.index, names.bases, names.allocated)
+    turns = None
+    if isinstance(loop.start, int) and isinstance(loop.end, int):
+        turns = loop.end - loop.start
+        if turns <= 1:
+            return Fitness.ELEMENTS
+    lines = without_unused(loop.lines)
+    body = Body(lines, loop.index, names.bases, names.allocated, is_apart=loop.is_apart)
     fitness = body.judge()
     lanes = names.vector_bits // _width(body)
     if fitness is not Fitness.VECTORS or lanes < 2:
@@ -76,35 +91,92 @@ def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     copies = 1 if _SHORT < body.operations < _LONG else 2
     if body.sums and body.operations <= _SHORT:
         copies = _SUMS
-    is_all = False
-    if isinstance(loop.start, int) and isinstance(loop.end, int):
-        turns = loop.end - loop.start
-        while copies > 1 and turns % (lanes * copies):
+    multiple = loop.multiple if turns is None else turns
+    is_masked = names.module.folds_loops and not body.reads_back
+    if is_masked and multiple % lanes:
+        return _masked_loops(names, loop, body, lanes, copies, turns)
+    if turns is not None or multiple % lanes == 0:
+        while copies > 1 and multiple % (lanes * copies):
             copies //= 2
-        is_all = turns % (lanes * copies) == 0
-        if not is_all and turns < _MANY * lanes:
-            return Fitness.UNKNOWN
-    head, inside, left = (names.new_label(s) for s in ("vectors", "vector", "left"))
-    label = loop.after if is_all else left
-    index, following, go_on = (names.fresh() for _ in range(3))
-    code = VectorCode(body, lanes, index, names)
-    code.write(copies)
-    metadata = names.module.rolled_loop(vectorized=False)
-    first = Phi("i64", (str(loop.start), following), (loop.before, inside))
-    test = Compare("icmp", "sle", "i64", (following, str(loop.end)))
-    lines = [
-        *code.before,
-        Instruction("", Branch((), (head,))),
-        Label(head),
-        Instruction(index, first),
-        *code.phis(loop.before, inside),
-        Instruction(following, Binary("add", "nsw", "i64", (index, str(lanes * copies)))),
-        Instruction(go_on, test),
-        Instruction("", Branch((go_on,), (inside, label))),
-        Label(inside),
-        *code.lines,
-        Instruction("", Branch((), (head,), metadata)),
-        Label(label),
-        *code.sums(),
-    ]
-    return VectorLoop(lines, index, label, is_all)
+    is_all = multiple % (lanes * copies) == 0
+    if turns is not None and not is_all and turns < _MANY * lanes:
+        return Fitness.UNKNOWN
+    written = _Written(names, body, lanes, Outside())
+    label = loop.after if is_all else names.new_label("left")
+    written.add(copies, str(loop.start), str(loop.end), loop.before, label)
+    return VectorLoop(written.finished(), written.index, label, is_all)
+
+
+def _masked_loops(
+    names: Names, loop: Loop, body: Body, lanes: int, copies: int, turns: int | None
+) -> VectorLoop:
+    """Return loops over vectors the last of which may have less elements."""
+    written = _Written(names, body, lanes, Outside())
+    start, before = str(loop.start), loop.before
+    is_long = body.operations >= _MASKED
+    while turns is not None and turns < copies * lanes:
+        copies //= 2
+    if copies and not is_long:
+        before = names.new_label("left")
+        written.add(copies, start, str(loop.end), loop.before, before)
+        start = written.index
+    copies = 2 if is_long and (turns is None or turns > lanes) else 1
+    written.add(copies, start, str(loop.end), before, loop.after, is_masked=True)
+    return VectorLoop(written.finished(), written.index, loop.after, is_all=True)
+
+
+class _Written:
+    """Loops over vectors made of one over elements, one after the other.
+
+    index: that of the last loop, at its end.
+    """
+
+    def __init__(self, names: Names, body: Body, lanes: int, outside: Outside) -> None:
+        self.names, self.body, self.lanes, self.outside = names, body, lanes, outside
+        self.index = ""
+        self._lines: list[Line] = []
+        self._last: VectorCode | None = None
+
+    def add(
+        self, copies: int, start: str, end: str, before: str, after: str, *, is_masked: bool = False
+    ) -> None:
+        """Write a loop of so many vectors a turn, between two labels.
+
+        is_masked: no elements are left over.
+        """
+        names = self.names
+        head, inside = names.new_label("vectors"), names.new_label("vector")
+        index, following, go_on = (names.fresh() for _ in range(3))
+        own = self.body, self.lanes, index, inside, names, self.outside
+        if is_masked:
+            code: VectorCode = MaskedCode(*own, end, is_rest=self._last is not None)
+        else:
+            code = VectorCode(*own)
+        code.write(copies)
+        first = Phi("i64", (start, following), (before, code.label))
+        step = Binary("add", "nsw", "i64", (index, str(self.lanes * copies)))
+        if is_masked:
+            test = Compare("icmp", "slt", "i64", (index, end))
+        else:
+            test = Compare("icmp", "sle", "i64", (following, end))
+        metadata = names.module.rolled_loop(vectorized=False)
+        begun = self._last.totals(self._lines) if self._last else {}
+        self._lines += [
+            Instruction("", Branch((), (head,))),
+            Label(head),
+            Instruction(index, first),
+            *code.phis(before, code.label, begun),
+            Instruction(following, step),
+            Instruction(go_on, test),
+            Instruction("", Branch((go_on,), (inside, after))),
+            Label(inside),
+            *code.lines,
+            Instruction("", Branch((), (head,), metadata)),
+            Label(after),
+        ]
+        self.index, self._last = index, code
+
+    def finished(self) -> list[Line]:
+        """Return the loops, with what is before and after them."""
+        assert self._last is not None
+        return [*self.outside.lines, *self._lines, *self._last.sums()]

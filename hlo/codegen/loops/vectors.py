@@ -72,6 +72,7 @@ def define(
             )
         )  # fmt: skip
         b = Builder(module)
+        b.keeps_indices = True
         write(b)
         b.ret()
         b.finish(function)

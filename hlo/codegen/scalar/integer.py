@@ -70,6 +70,11 @@ def _bits(x: Val) -> int:
     return int(x.type[1:])
 
 
+def _number(x: Val) -> int | None:
+    """Return the number that a constant is, without sign, or None for another value."""
+    return int(x.name) % (1 << _bits(x)) if x.name.lstrip("-").isdigit() else None
+
+
 def _is_zero(b: Builder, x: Val) -> Val:
     return b.icmp("eq", x, int_const(_bits(x), 0))
 
@@ -108,6 +113,19 @@ def remainder(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     return b.select(_is_zero(b, y), x, rest)
 
 
+def either(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
+    """Return the bits that one of two values has: of two shifts of one value, it is a rotation."""
+    shifts = {}
+    for value in (x, y):
+        name, source, count = b.remembered(("shifted", value)) or ("", x, 0)
+        shifts[name] = source, count
+    if shifts.keys() == {"shl", "lshr"}:
+        source, count = shifts["shl"]
+        if shifts["lshr"] == (source, _bits(x) - count):
+            return b.intrinsic("fshl", x.type, [source, source, int_const(_bits(x), count)])
+    return b.binary("or", x, y)
+
+
 def shift_left(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
     return _shift_in_zeros(b, "shl", x, y)
 
@@ -129,6 +147,13 @@ def _shift_in_zeros(b: Builder, name: str, x: Val, y: Val) -> Val:
     bits = _bits(x)
     if bits == 1:
         return b.select(y, FALSE, x)
+    count = _number(y)
+    if count is not None:
+        if count >= bits:
+            return int_const(bits, 0)
+        shifted = b.binary(name, x, y)
+        b.remember(("shifted", shifted), (name, x, count))
+        return shifted
     top = int_const(bits, bits - 1)
     inside = b.icmp("ule", y, top)
     # The count is masked, as machines do it themselves: only that spares poison.

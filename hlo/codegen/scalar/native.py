@@ -129,7 +129,7 @@ NATIVE: dict[str, Native] = {
         integer=integer.negate, is_short=True,
     ),
     "not": Native(integer=integer.invert),
-    "or": Native(integer=integer.binary("or")),
+    "or": Native(integer=integer.either),
     "popcnt": Native(integer=integer.count_ones),
     "power": Native(
         real=power.power, precision=Precision.ROUGH, through_f32=True,

@@ -77,13 +77,14 @@ def filter_blocks(
         def add_row(at: str, factors: str, sums: Sequence[Val]) -> list[Val]:
             """Add what a row of taps contributes: of each place, the sums of all columns."""
             sums = list(sums)
+            columns = _columns(b, s, at, list(seen))
+            taps_at = [b.element_address(factors, s, i) for i in w_taps]
             for number in range(blocks.inputs):
                 spread = blocks.spread(number, lanes)
-                offsets = [b.mul("%w_tap", i * blocks.inputs + number) for i in taps_of_row]
-                row = [vector_at(b, vector, factors, s, offset) for offset in offsets]
-                for (phase, first), users in seen.items():
-                    here = b.add(b.mul("%x_phase", phase), b.mul("%x_column", first))
-                    x = vector_at(b, vector, at, s, here)
+                row = [vector_at(b, vector, tap, s, 0) for tap in taps_at]
+                taps_at = [b.element_address(tap, s, "%w_tap") for tap in taps_at]
+                for key, users in seen.items():
+                    x = vector_at(b, vector, columns[key], s, 0)
                     x = b.shuffle_vector(x, x, spread)
                     for place, i in users:
                         n = place * taps.columns + i
@@ -101,6 +102,7 @@ def filter_blocks(
 
             b.choose(whole, all_lanes, some_lanes)
 
+        w_taps = [b.mul("%w_tap", i * blocks.inputs) for i in taps_of_row]
         w_row = b.mul("%w_tap", taps.columns * blocks.inputs)
         with (
             b.loop(0, "%rows", plain=True) as r,
@@ -109,13 +111,15 @@ def filter_blocks(
             # The last places are those at the end of the row: what is computed twice is the same.
             first = b.minimum(q, b.sub("%columns", blocks.places))
             at = b.add(b.mul(r, "%x_row"), b.mul(first, "%x_column"))
-            with b.carrying(0, taps.rows, zeros, plain=True) as turn:
-                here = b.element_address("%x", s, b.add(at, b.mul(turn.index, "%x_tap")))
-                factors = b.element_address("%w", s, b.mul(turn.index, w_row))
-                turn.values = add_row(here, factors, turn.values)
+            starts = [Val("ptr", b.element_address("%x", s, at)), Val("ptr", "%w")]
+            with b.carrying(0, taps.rows, [*starts, *zeros], plain=True) as turn:
+                here, factors, *old = turn.values
+                following = b.following(here, s, "%x_tap"), b.following(factors, s, w_row)
+                turn.values = [*following, *add_row(here.name, factors.name, old)]
+            sums = turn.values[2:]
             to = b.add(b.mul(r, "%c_row"), b.mul(first, "%c_column"))
             for place in places:
-                total, *others = turn.values[place * taps.columns : (place + 1) * taps.columns]
+                total, *others = sums[place * taps.columns : (place + 1) * taps.columns]
                 for other in others:
                     total = arithmetic.add(b, total, other)
                 address = b.element_address("%c", s, b.add(to, b.mul(place, "%c_column")))
@@ -124,3 +128,18 @@ def filter_blocks(
     each = f"{blocks.inputs}to{blocks.outputs}.{blocks.places}"
     name = f"filter.blocks.{arithmetic.name}.{taps}.{each}.{lanes}"
     return define(module, name, FILTER_PARAMETERS, write)
+
+
+def _columns(
+    b: Builder, s: str, at: str, keys: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], str]:
+    """Return the addresses of columns of a panel's phases, each from the one before."""
+    found: dict[tuple[int, int], str] = {}
+    for phase, column in sorted(keys):
+        before = found.get((phase, column - 1))
+        if before is not None:
+            found[phase, column] = b.element_address(before, s, "%x_column")
+        else:
+            first = b.add(b.mul("%x_phase", phase), b.mul("%x_column", column))
+            found[phase, column] = b.element_address(at, s, first)
+    return found

@@ -111,24 +111,35 @@ def filter_groups(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lan
         offsets = _group_offsets(b, taps)
         mask = lanes_below(b, 0, "%count", lanes)
         whole = b.compare("sge", "%count", lanes)
-        with b.loop(0, "%rows", plain=True) as r, b.loop(0, "%columns", plain=True) as q:
-            at = b.add(b.mul(r, "%x_row"), b.mul(q, "%x_column"))
+
+        def place(at: str, to: str) -> None:
             total = Val(vector, "zeroinitializer")
             for factor, offset in zip(factors, offsets, strict=True):
-                x = vector_at(b, vector, "%x", s, b.add(at, offset))
-                total = arithmetic.multiply_add(b, factor, x, total)
-            to = b.add(b.mul(r, "%c_row"), b.mul(q, "%c_column"))
-            address = b.element_address("%c", s, to)
+                total = arithmetic.multiply_add(
+                    b, factor, vector_at(b, vector, at, s, offset), total
+                )
 
-            def store(total: Val = total, address: str = address) -> Sequence[Val]:
-                b.store(total, address, align=align)
+            def store() -> Sequence[Val]:
+                b.store(total, to, align=align)
                 return ()
 
-            def part(total: Val = total, address: str = address) -> Sequence[Val]:
-                masked_store(b, total, address, mask, align)
+            def part() -> Sequence[Val]:
+                masked_store(b, total, to, mask, align)
                 return ()
 
             b.choose(whole, store, part)
+
+        with b.loop(0, "%rows", plain=True) as r:
+            at = b.element_address("%x", s, b.mul(r, "%x_row"))
+            to = b.element_address("%c", s, b.mul(r, "%c_row"))
+            starts = [Val("ptr", at), Val("ptr", to)]
+            with b.carrying(0, "%columns", starts, plain=True) as turn:
+                here, result = turn.values
+                place(here.name, result.name)
+                turn.values = [
+                    b.following(here, s, "%x_column"),
+                    b.following(result, s, "%c_column"),
+                ]
 
     name = f"filter.groups.{arithmetic.name}.{taps}.{lanes}"
     return define(module, name, FILTER_PARAMETERS, write)
@@ -168,9 +179,9 @@ def correlate_row(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lan
             def step(
                 at: Index, sums: Sequence[Val], read: Callable[[str, Index], Val]
             ) -> list[Val]:
-                y = read(other, at)
+                y, here = read(other, at), b.element_address(source, s, at)
                 return [
-                    arithmetic.multiply_add(b, read(source, b.add(at, o)), y, total)
+                    arithmetic.multiply_add(b, read(here, o), y, total)
                     for o, total in zip(offsets, sums, strict=True)
                 ]
 
@@ -215,14 +226,22 @@ def correlate_groups(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, 
         old = [vector_at(b, vector, "%c", s, at) for at in places]
         with b.carrying(0, "%rows", old, plain=True) as row:
             from_x, from_y = b.mul(row.index, "%x_row"), b.mul(row.index, "%y_row")
-            with b.carrying(0, "%columns", row.values, plain=True) as turn:
-                y = vector_at(b, vector, "%y", s, b.add(from_y, b.mul(turn.index, "%y_column")))
-                at = b.add(from_x, b.mul(turn.index, "%x_column"))
+            starts = [
+                Val("ptr", b.element_address(base, s, at))
+                for base, at in (("%x", from_x), ("%y", from_y))
+            ]
+            with b.carrying(0, "%columns", [*starts, *row.values], plain=True) as turn:
+                x, y, *sums = turn.values
+                factor = vector_at(b, vector, y.name, s, 0)
                 turn.values = [
-                    arithmetic.multiply_add(b, vector_at(b, vector, "%x", s, b.add(at, o)), y, t)
-                    for o, t in zip(offsets, turn.values, strict=True)
+                    b.following(x, s, "%x_column"),
+                    b.following(y, s, "%y_column"),
+                    *(
+                        arithmetic.multiply_add(b, vector_at(b, vector, x.name, s, o), factor, t)
+                        for o, t in zip(offsets, sums, strict=True)
+                    ),
                 ]
-            row.values = turn.values
+            row.values = turn.values[2:]
         for at, total in zip(places, row.values, strict=True):
             b.store(total, b.element_address("%c", s, at), align=align)
 

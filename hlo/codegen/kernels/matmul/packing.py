@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from hlo.codegen.kernels.matmul.microkernels import PanelFormat, PanelOrder
-from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy, copy_groups
+from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear_rows, copy, copy_groups
 from hlo.codegen.kernels.matmul.product import (
     Bound,
     Computed,
@@ -102,7 +102,7 @@ class Packer:
                 dims.append(d)
         if len(self.free) + len(dims) > 2 or self.source.bounds:
             # Every copy is of a run of the innermost dimensions, several elements at a time.
-            self.k.is_light |= self.free[-1].size * dims[-1].size < 10 * LIGHT_COST
+            self.k.is_light |= self.free[-1].size * dims[-1].size < 2 * LIGHT_COST
         factor = dims[0].size // level.size if level.size else 1
         start, here = b.mul(block.start, factor), b.mul(block.here, factor)
         with segments(b, self.free, first, number) as segment:
@@ -146,10 +146,11 @@ class Packer:
             every = (start, last) if fills else free
             first = b.minimum(whole[0], every[1])
             whole = first, b.maximum(first, whole[1])
-            with self._outside(every, whole) as f:
-                if fills:
-                    self._clear(panel, pitch, piece, f)
-                if slanted is not None:
+            if fills:
+                self._clear(panel, pitch, piece, (every[0], whole[0]))
+                self._clear(panel, pitch, piece, (whole[1], every[1]))
+            if slanted is not None:
+                with self._outside(every, whole) as f:
                     fixed = b.add(b.mul(f, slanted.step), slanted.low)
                     here = _clip(b, *taps, fixed, slanted.jump, slanted.size, slanted.unit)
                     one = b.maximum(f, free[0]), b.minimum(b.add(f, 1), free[1])
@@ -204,14 +205,14 @@ class Packer:
             after = _i64(b.add(at, skipped))
             yield b.select(b.compare("slt", at, first), _i64(at), after).name
 
-    def _clear(self, panel: str, pitch: int, piece: _Piece, free: Index) -> None:
-        """Write zeros for a free index of a piece, to a panel whose k is innermost."""
+    def _clear(self, panel: str, pitch: int, piece: _Piece, free: tuple[Index, Index]) -> None:
+        """Write zeros for free indices of a piece, to a panel whose k is innermost."""
         b, group = self.b, self.format.group
-        row = b.add(piece.segment.done, b.sub(free, piece.segment.start))
-        element = scalar.memory_type(self.types.chain[-1])
+        row = b.add(piece.segment.done, b.sub(free[0], piece.segment.start))
+        element, size = scalar.memory_type(self.types.chain[-1]), self.format.bytes // group
         at = b.add(b.mul(row, group * pitch), piece.packed)
-        address = b.element_address(panel, element, at)
-        clear(b, address, self.format.bytes // group, piece.length)
+        to = StridedMatrix(b.element_address(panel, element, at), group * pitch, 1)
+        clear_rows(b, to, size, b.sub(free[1], free[0]), piece.length)
 
     def _copy(
         self, panel: str, pitch: int, order: PanelOrder, piece: _Piece, free: tuple[Index, Index],

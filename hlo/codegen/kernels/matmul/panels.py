@@ -6,25 +6,26 @@ where the strides are: along rows in vectors, by transposing small squares, or o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hlo.codegen.kernels.matmul.row_copies import (
+    copy_alternate,
+    copy_rows,
+    element_bytes,
+    element_lanes,
+)
 from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Operand, Val, i64, int_const, ptr
 from hlo.codegen.loops.vectors import (
     Types,
     define,
-    lanes_below,
-    masked_load,
-    masked_store,
-    prefetch,
     vector_at,
     vector_constant,
 )
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.llvm import vector_type
-from hlo.values.types import ElementType
 
 # Squares that are transposed in registers have at most so many rows.
 _SQUARE = 8
@@ -49,9 +50,11 @@ def copy(b: Builder, target: LlvmTarget, types: Types, to: StridedMatrix, frm: S
         )
         rows, columns = columns, rows
     steps = (to.column, frm.column)
-    if steps == (1, 1) or (steps in ((1, 2), (2, 1)) and types.has_vectors(b.module)):
-        function = _rows(b.module, target, types, *steps)
-        strides: tuple[Index, ...] = (to.row, frm.row)
+    strides: tuple[Index, ...] = (to.row, frm.row)
+    if steps == (1, 1):
+        function = copy_rows(b.module, target, types)
+    elif steps in ((1, 2), (2, 1)) and types.has_vectors(b.module):
+        function = copy_alternate(b.module, target, types, *steps)
     elif to.column == 1 and frm.row == 1 and types.has_vectors(b.module):
         function = _transpose(b.module, target, types)
         strides = (to.row, frm.column)
@@ -62,93 +65,13 @@ def copy(b: Builder, target: LlvmTarget, types: Types, to: StridedMatrix, frm: S
     b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
-def _lanes(target: LlvmTarget, types: Types) -> int:
-    """Return how many elements the widest of the types allows in a vector."""
-    return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
-
-
-def _rows(
-    module: ModuleBuilder, target: LlvmTarget, types: Types, to_step: int, from_step: int
-) -> str:
-    """Return the function `f(to, from, to_row, from_row, rows, columns)`.
-
-    Columns are contiguous in memory, or every second element of one side is taken.
-    """
-    source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
-    lanes = _lanes(target, types)
-    align = _bytes(types.chain[-1])
-    in_vectors = types.has_vectors(module)
-    masked = in_vectors and (to_step, from_step) == (1, 1) and target.has_masked_memory
-
-    def write(b: Builder) -> None:
-        def load(base: str, at: Index, *, last: bool = False) -> Val:
-            if from_step == 1:
-                return vector_at(b, vector_type(lanes, source), base, source, at)
-            # The last element that is read is the last that is wanted.
-            first = b.sub(b.mul(at, 2), 1) if last else b.mul(at, 2)
-            wide = vector_at(b, vector_type(2 * lanes, source), base, source, first)
-            return b.shuffle_vector(wide, wide, range(int(last), 2 * lanes, 2))
-
-        def store(value: Val, base: str, at: Index) -> None:
-            address = b.element_address(base, result, b.mul(at, to_step))
-            if to_step == 1:
-                b.store(value, address, align=align)
-                return
-            wide = b.shuffle_vector(value, value, [i // 2 for i in range(2 * lanes)])
-            mask = ", ".join(["i1 true, i1 false"] * lanes)
-            masked_store(b, wide, address, Val(vector_type(2 * lanes, "i1"), f"<{mask}>"), align)
-
-        def one_by_one(to: str, frm: str) -> None:
-            with b.loop(0, "%columns", plain=in_vectors, rolled=True) as at:
-                value = types.load(b, frm, b.mul(at, from_step))
-                types.store(b, value, to, b.mul(at, to_step))
-
-        mask = lanes_below(b, 0, "%columns", lanes) if masked else None
-        with b.loop(0, "%rows", plain=True) as r:
-            to = types.result_address(b, "%to", b.mul(r, "%to_row"))
-            frm = b.element_address("%from", source, b.mul(r, "%from_row"))
-            following = b.element_address(frm, source, "%from_row")
-
-            def whole(to: str = to, frm: str = frm) -> Sequence[Val]:
-                last = b.sub("%columns", lanes)
-                with b.loop(0, last, lanes, plain=True) as at:
-                    if from_step == 1:
-                        # Processors guess what is next in a row, not which row is.
-                        prefetch(b, b.element_address(following, source, at))
-                    store(types.convert(b, load(frm, at)), to, at)
-                # The last vector ends where the row ends: what it has twice is the same.
-                store(types.convert(b, load(frm, last, last=True)), to, last)
-                return ()
-
-            def short(to: str = to, frm: str = frm) -> Sequence[Val]:
-                if mask is None:
-                    one_by_one(to, frm)
-                else:
-                    raw = masked_load(
-                        b, vector_type(lanes, source), frm, mask, _bytes(types.chain[0])
-                    )
-                    masked_store(b, types.convert(b, raw), to, mask, align)
-                return ()
-
-            if in_vectors:
-                # To read from an odd place takes one element more.
-                least = lanes if from_step == 1 else lanes + 1
-                b.choose(b.compare("sge", "%columns", least), whole, short)
-            else:
-                one_by_one(to, frm)
-
-    kind = {(1, 1): "", (1, 2): "gather.", (2, 1): "spread."}[to_step, from_step]
-    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, "
-    return define(module, f"copy.{kind}{types}", parameters + "i64 %rows, i64 %columns", write)
-
-
 def _transpose(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
     """Return the function `f(to, from, to_row, from_column, rows, columns)`.
 
     Columns are contiguous in memory to copy from, rows in memory to copy to.
     """
     source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
-    side = min(_SQUARE, _lanes(target, types))
+    side = min(_SQUARE, element_lanes(target, types))
 
     def write(b: Builder) -> None:
         def square(r: Index, c: Index) -> None:
@@ -161,7 +84,7 @@ def _transpose(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
             to = _lines(b, first, result, "%to_row", side)
             turned = _transposed(b, [types.convert(b, line) for line in raw])
             for address, line in zip(to, turned, strict=True):
-                b.store(line, address, align=_bytes(types.chain[-1]))
+                b.store(line, address, align=element_bytes(types.chain[-1]))
 
         whole_rows, whole_columns = (
             b.mul(b.udiv(b.maximum(n, 0), side), side) for n in ("%rows", "%columns")
@@ -264,7 +187,7 @@ def _groups(
 ) -> str:
     """Return the function `f(to, from, to_row, from_row, from_column, count, columns)`."""
     mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
-    bits = 8 * _bytes(types.chain[-1])
+    bits = 8 * element_bytes(types.chain[-1])
     assert last == f"i{bits}", "elements are put together as integers"
     wide = f"i{group * bits}"
     lanes = max(1, target.vector_bits // (group * bits))
@@ -338,7 +261,7 @@ def _groups(
 
 def _group_lanes(target: LlvmTarget, types: Types, group: int) -> int:
     """Return how many groups the widest of the types allows in a vector, a square's at the most."""
-    return min(_SQUARE, _lanes(target, types) // group)
+    return min(_SQUARE, element_lanes(target, types) // group)
 
 
 def _turned_groups(module: ModuleBuilder, target: LlvmTarget, types: Types, group: int) -> str:
@@ -347,7 +270,7 @@ def _turned_groups(module: ModuleBuilder, target: LlvmTarget, types: Types, grou
     The elements of a group are neighbours in memory to copy from.
     """
     mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
-    bits, align = 8 * _bytes(types.chain[-1]), _bytes(types.chain[0])
+    bits, align = 8 * element_bytes(types.chain[-1]), element_bytes(types.chain[0])
     assert last == f"i{bits}", "elements are put together as integers"
     wide, size = f"i{group * bits}", group * bits // 8
     side = _group_lanes(target, types, group)
@@ -403,5 +326,17 @@ def clear(b: Builder, address: str, size: int, count: Index) -> None:
     b.call_void("llvm.memset.p0.i64", [ptr(address), int_const(8, 0), i64(bytes_), FALSE])
 
 
-def _bytes(et: ElementType) -> int:
-    return max(8, et.bits) // 8
+def clear_rows(b: Builder, to: StridedMatrix, size: int, rows: Index, columns: Index) -> None:
+    """Write zeros to a matrix of elements of `size` bytes, contiguous along columns.
+
+    Nothing is written where rows are not positive.
+    """
+
+    def write(b: Builder) -> None:
+        with b.loop(0, "%rows", plain=True) as r:
+            clear(b, b.element_address("%to", "i8", b.mul(r, "%to_row")), 1, "%bytes")
+
+    parameters = "ptr noalias %to, i64 %to_row, i64 %rows, i64 %bytes"
+    function = define(b.module, "clear.rows", parameters, write)
+    numbers = [i64(n) for n in (b.mul(to.row, size), rows, b.mul(columns, size))]
+    b.call_void(function, [ptr(to.address), *numbers])

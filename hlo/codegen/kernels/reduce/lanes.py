@@ -7,19 +7,20 @@ elements, which an operand tells: the positions along the row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hlo.codegen.kernels.reduce.combiner import Accumulators, Combiner
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
-from hlo.codegen.llvm import FALSE, TRUE, Index, Val
+from hlo.codegen.llvm import FALSE, TRUE, Index, Val, i64
 from hlo.codegen.loops.inline import inline
-from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.scalar.representation import select
 from hlo.ir import Instruction
 from hlo.values.types import integer_range
 
 LANES = 128
+# Elements of more fused operations are computed in one place.
+_FUSED_READS = 6
 
 
 def position_operand(r: Reduction) -> int | None:
@@ -61,34 +62,47 @@ def row_in_lanes(
     position: the operand that tells the order. There are at least `LANES` elements.
     """
     b = w.b
-    # Two strips, that each step reads the one and writes the other: where the same memory is read
-    # and written, LLVM makes a masked store of a selection, for which the next load has to wait.
-    strip, other = (Accumulators(b, w.combiner.held, LANES) for _ in range(2))
-
-    # The positions are a sum of what LLVM reads and of what is the same in all lanes: it does not
-    # see by itself that they are those of the lane before and one.
-    et = w.combiner.held[position]
-    numbers = Accumulators(b, [et], LANES)
-    with b.loop(0, LANES, folded=True) as j:
-        numbers.put([scalar.from_index(b, j, et)], j)
-
-    def element(start: Index, j: Index) -> list[Value]:
-        values = w.element(kept, w.reduced_at(b.add(start, j)))
-        origin, (number,) = scalar.from_index(b, start, et), numbers.get(j)
-        values[position] = scalar.arithmetic(b, "add", et, [origin, number])
-        return values
-
     known = _compared_positions(w.combiner, position)
+
+    def element(at: Index) -> list[Value]:
+        return w.element(kept, w.reduced_at(at))
 
     def follow(held: list[Value], new: list[Value]) -> list[Value]:
         return inline(b, w.combiner.computation, [*held, *new], known=known)
 
+    is_long = w.r.fused_reads > _FUSED_READS
+    strip = (_of_long_elements if is_long else _of_elements)(w, first, last, element, follow)
+    # Halves are joined until one lane is left, whole vectors even where they are more than a half:
+    # what is in the lanes behind it does not matter.
+    vector = max(1, b.vector_bits // max(et.bits for et in w.combiner.held))
+    with b.loop(0, LANES.bit_length() - 1) as level:
+        half = b.binary("lshr", i64(LANES // 2), level).name
+        with b.loop(0, b.maximum(half, vector), apart=True, multiple=vector) as j:
+            both = strip.get(j), strip.get(b.add(j, half))
+            strip.put(follow(*_in_order(w, *both, position)), j)
+    return strip.get()
+
+
+# The elements at a position; what is held after more elements.
+_Element = Callable[[Index], list[Value]]
+_Follow = Callable[[list[Value], list[Value]], list[Value]]
+
+
+def _of_elements(
+    w: Reducer, first: Index, last: Index, element: _Element, follow: _Follow
+) -> Accumulators:
+    """Return what each lane has found."""
+    b = w.b
+    # Two strips, that each step reads the one and writes the other: where the same memory is read
+    # and written, LLVM makes a masked store of a selection, for which the next load has to wait.
+    strip, other = (Accumulators(b, w.combiner.held, LANES) for _ in range(2))
+
     def advance(source: Accumulators, target: Accumulators, start: Index, count: Index) -> None:
         with b.loop(0, count, folded=True) as j:
-            target.put(follow(source.get(j), element(start, j)), j)
+            target.put(follow(source.get(j), element(b.add(start, j))), j)
 
     with b.loop(0, LANES, folded=True) as j:
-        strip.put(element(first, j), j)
+        strip.put(element(b.add(first, j)), j)
     begin = b.add(first, LANES)
     steps = b.udiv(b.sub(last, begin), 2 * LANES)
     with b.loop(0, steps) as n:
@@ -97,18 +111,36 @@ def row_in_lanes(
         advance(other, strip, b.add(at, LANES), LANES)
     done = b.add(begin, b.mul(steps, 2 * LANES))
     if done != last:
-        rest = b.minimum(b.sub(last, done), LANES)
-        advance(strip, strip, done, rest)
-        done = b.add(done, rest)
-    if done != last:
-        advance(strip, strip, done, b.sub(last, done))
-    half = LANES // 2
-    while half:
-        with b.loop(0, half, folded=True) as j:
-            both = strip.get(j), strip.get(b.add(j, half))
-            strip.put(follow(*_in_order(w, *both, position)), j)
-        half //= 2
-    return strip.get()
+        with b.loop(0, _shares(w, done, last)) as n:
+            at = b.add(done, b.mul(n, LANES))
+            advance(strip, strip, at, b.minimum(b.sub(last, at), LANES))
+    return strip
+
+
+def _of_long_elements(
+    w: Reducer, first: Index, last: Index, element: _Element, follow: _Follow
+) -> Accumulators:
+    """Return what each lane has found, with one copy of the code for an element."""
+    b = w.b
+    strip, new = (Accumulators(b, w.combiner.held, LANES) for _ in range(2))
+    size = b.sub(last, first)
+    with b.loop(0, _shares(w, first, last)) as n:
+        at = b.add(first, b.mul(n, LANES))
+        is_all = isinstance(size, int) and size % LANES == 0
+        count = LANES if is_all else b.minimum(b.sub(last, at), LANES)
+        with b.loop(0, count, folded=True) as j:
+            new.put(element(b.add(at, j)), j)
+        with b.when(b.compare("eq", n, 0)), b.loop(0, LANES, folded=True) as j:
+            strip.put(new.get(j), j)
+        with b.when(b.compare("ne", n, 0)), b.loop(0, count, folded=True) as j:
+            strip.put(follow(strip.get(j), new.get(j)), j)
+    return strip
+
+
+def _shares(w: Reducer, first: Index, last: Index) -> Index:
+    """Return how many times all lanes it takes for the elements from one to another."""
+    b = w.b
+    return b.udiv(b.add(b.sub(last, first), LANES - 1), LANES)
 
 
 def _compared_positions(combiner: Combiner, position: int) -> dict[Instruction, Val]:

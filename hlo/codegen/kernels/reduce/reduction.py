@@ -31,8 +31,9 @@ from hlo.values.layout.plain import loop_order
 _UNROLLED = 16
 # Loops of up to so many elements would be unrolled before they are vectorized.
 _ROLLED = 256
-# Parts whose results are added pairwise before they are added to a result.
-_JOINED = 32
+# Parts whose results are added pairwise before they are added to a result. Those of other functions
+# follow each other anyway.
+_JOINED, _JOINED_IN_ORDER = 16, 2
 # Maximum number of elements that LLVM adds at the same time, in several vectors.
 _LANES = 64
 # Independent sums where vectors are of no use.
@@ -171,19 +172,9 @@ def _row_in_pieces(w: Reducer, kept: Mapping[int, Index], first: Index, last: In
     b, position = w.b, position_operand(w.r)
     if position is None:
         return _row_in_chains(w, kept, first, last)
-    if isinstance(first, int) and isinstance(last, int):
-        return row_in_lanes(w, kept, first, last, position)
-
-    def values(found: list[Value]) -> list[Val]:
-        return [v for v in found if isinstance(v, Val)]
-
-    # The last part may have less than an element for each lane.
-    found = b.choose(
-        b.compare("sge", b.sub(last, first), LANES),
-        lambda: values(row_in_lanes(w, kept, first, last, position)),
-        lambda: values(_row_in_chains(w, kept, first, last)),
-    )
-    return list(found)
+    # The last part may have less than an element for each lane. It takes some of the part before
+    # again, which changes nothing, since elements are only picked.
+    return row_in_lanes(w, kept, b.minimum(first, b.sub(last, LANES)), last, position)
 
 
 def _row_in_chains(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
@@ -228,7 +219,7 @@ def _join(k: Kernel) -> Extent:
     strip = Accumulators(b, w.combiner.held, size)
     with b.loop(k.begin, k.end) as number:
         first = b.mul(number, size)
-        here = b.minimum(size, b.sub(results, first))
+        here = size if results % size == 0 else b.minimum(size, b.sub(results, first))
         with b.loop(0, here, folded=True) as j:
             strip.put(w.inits(), j)
 
@@ -237,11 +228,12 @@ def _join(k: Kernel) -> Extent:
                 left = [w.left(part, b.add(first, j)) for part in parts]
                 strip.put(w.apply_all(strip.get(j), left), j)
 
-        passes = r.parts // _JOINED
+        joined = _JOINED if w.combiner.known else _JOINED_IN_ORDER
+        passes = r.parts // joined
         with b.loop(0, passes) as n:
-            add([b.add(b.mul(n, _JOINED), i) for i in range(_JOINED)])
-        if r.parts % _JOINED:
-            add(range(passes * _JOINED, r.parts))
+            add([b.add(b.mul(n, joined), i) for i in range(joined)])
+        if r.parts % joined:
+            add(range(passes * joined, r.parts))
         with b.loop(0, here, folded=True) as j:
             w.store(strip.get(j), w.kept_at(b.add(first, j)))
     return Extent(-(-results // size), float(size * r.parts))

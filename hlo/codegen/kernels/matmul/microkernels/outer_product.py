@@ -123,50 +123,72 @@ def _cycles(rows: int, vectors: int, extra: float, vector_bits: int) -> float:
 def _emit_tile(b: Builder, kernel: Microkernel, groups: Groups) -> None:
     s, lanes = kernel.arithmetic.type, kernel.lanes
     vector, right_type = vector_type(lanes, s), vector_type(lanes, kernel.rhs.type)
-    # Rows from `rows` on repeat the last one, so that nothing beyond A is read.
+    left_type = kernel.lhs.type
+    starts = range(0, kernel.nr, lanes)
+    # Rows from `rows` on repeat the last one, so that nothing beyond A is read, and what is written
+    # twice is the same.
     last = b.sub("%rows", 1)
     numbers = [b.minimum(i, last) if i else 0 for i in range(kernel.mr)]
-    lefts = [b.element_address("%a", kernel.lhs.type, b.mul(i, "%a_row")) for i in numbers]
+    lefts = [b.mul(i, "%a_row") for i in numbers]
     targets = [b.element_address("%c", s, b.mul(i, "%c_row")) for i in numbers]
-    starts = range(0, kernel.nr, lanes)
-    places = [(i, j) for i in range(kernel.mr) for j in starts]
-
+    places = [b.element_address(row, s, j) for row in targets for j in starts]
     # The lines to be written are fetched while sums are taken.
-    with b.loop(0, kernel.nr, lanes, plain=True) as first:
-        for row in targets:
-            prefetch(b, b.element_address(row, s, first), to_write=True)
-    is_part = kernel.writes is Writes.PART
-    masks = _present(b, kernel) if is_part else []
-    zero = Val(vector, "zeroinitializer")
-    shift = Val(kernel.lhs.type, str(groups.shift))
-    surplus = len(starts) if groups.shift else 0
-    with b.carrying(0, "%k", [zero] * (len(places) + surplus), plain=True) as turn:
-        right = b.element_address("%b", kernel.rhs.type, b.mul(turn.index, "%b_k"))
-        columns = [vector_at(b, right_type, right, kernel.rhs.type, j) for j in starts]
-        at = b.mul(turn.index, "%a_k")
-        old = iter(turn.values)
+    for place in places:
+        prefetch(b, place, to_write=True)
+    sums = [Val(vector, "zeroinitializer")] * len(places)
+    surplus = [Val(vector, "zeroinitializer")] * (len(starts) if groups.shift else 0)
+    shift = Val(left_type, str(groups.shift))
+    operands = [Val("ptr", "%a"), Val("ptr", "%b")]
+    with b.carrying(0, "%k", [*operands, *sums, *surplus], plain=True) as turn:
+        (left, right), old = turn.values[:2], iter(turn.values[2:])
+        columns = [vector_at(b, right_type, right.name, kernel.rhs.type, j) for j in starts]
         following = []
-        for left in lefts:
-            address = b.element_address(left, kernel.lhs.type, at)
-            element = b.load(kernel.lhs.type, address)
+        for at in lefts:
+            element = b.load(left_type, b.element_address(left.name, left_type, at))
             if surplus:
                 element = b.binary("xor", element, shift)
             spread = b.splat(element, lanes)
             for column in columns:
                 following.append(groups.multiply_add(b, spread, column, next(old)))
-        for column in columns[:surplus]:
+        for column in columns[: len(surplus)]:
             spread = b.splat(shift, lanes)
             following.append(groups.multiply_add(b, spread, column, next(old)))
-        turn.values = following
-    sums, extra = turn.values[: len(places)], turn.values[len(places) :]
-    if extra:
-        spare = [extra[n % len(starts)] for n in range(len(sums))]
+        turn.values = [
+            b.following(left, left_type, "%a_k"),
+            b.following(right, kernel.rhs.type, "%b_k"),
+            *following,
+        ]
+    sums, surplus = turn.values[2 : 2 + len(sums)], turn.values[2 + len(sums) :]
+    if surplus:
+        spare = [surplus[n % len(starts)] for n in range(len(sums))]
         sums = [b.binary("sub", x, y) for x, y in zip(sums, spare, strict=True)]
+    _write(b, kernel, places, sums)
 
-    if is_part:
-        _write_part(b, kernel, targets, sums, masks)
-    else:
-        _write_rows(b, kernel, targets, sums)
+
+def _write(b: Builder, kernel: Microkernel, places: Sequence[str], sums: Sequence[Val]) -> None:
+    """Write the sums of vectors to their places, of which some may be the same."""
+    arithmetic, lanes = kernel.arithmetic, kernel.lanes
+    vector, align = vector_type(lanes, arithmetic.type), arithmetic.bytes
+    masks = _present(b, kernel) if kernel.writes is Writes.PART else []
+
+    def old(number: int, place: str) -> Val:
+        if not masks:
+            return b.load(vector, place, align=align)
+        return masked_load(b, vector, place, masks[number % len(masks)], align)
+
+    def added() -> Sequence[Val]:
+        # At the end: a sum that begins with what is there would be rounded more.
+        return [
+            arithmetic.add(b, old(n, place), total)
+            for n, (place, total) in enumerate(zip(places, sums, strict=True))
+        ]
+
+    totals = b.choose(Val("i1", "%more"), added, lambda: sums)
+    for n, (place, total) in enumerate(zip(places, totals, strict=True)):
+        if masks:
+            masked_store(b, total, place, masks[n % len(masks)], align)
+        else:
+            b.store(total, place, align=align)
 
 
 def _present(b: Builder, kernel: Microkernel) -> list[Val]:
@@ -174,54 +196,3 @@ def _present(b: Builder, kernel: Microkernel) -> list[Val]:
     limit = str(b.minimum("%columns", kernel.nr))
     starts = range(0, kernel.nr, kernel.lanes)
     return [lanes_below(b, j, limit, kernel.lanes, "i32") for j in starts]
-
-
-def _write_part(
-    b: Builder, kernel: Microkernel, targets: Sequence[str], sums: Sequence[Val],
-    masks: Sequence[Val],
-) -> None:  # fmt: skip
-    """Write the columns that there are, of rows that may be the same."""
-    s, align = kernel.arithmetic.type, kernel.arithmetic.bytes
-    places = [(row, n * kernel.lanes, mask) for row in targets for n, mask in enumerate(masks)]
-
-    def added() -> Sequence[Val]:
-        # At the end: a sum that begins with what is there would be rounded more.
-        return [
-            kernel.arithmetic.add(
-                b, masked_load(b, x.type, b.element_address(row, s, j), mask, align), x
-            )
-            for (row, j, mask), x in zip(places, sums, strict=True)
-        ]
-
-    totals = b.choose(Val("i1", "%more"), added, lambda: sums)
-    for (row, j, mask), total in zip(places, totals, strict=True):
-        masked_store(b, total, b.element_address(row, s, j), mask, align)
-
-
-def _write_rows(
-    b: Builder, kernel: Microkernel, targets: Sequence[str], sums: Sequence[Val]
-) -> None:
-    """Write all columns of the rows that there are."""
-    s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.lanes
-    vector = vector_type(lanes, s)
-    places = [(i, j) for i in range(kernel.mr) for j in range(0, kernel.nr, lanes)]
-
-    def added() -> Sequence[Val]:
-        # At the end: a sum that begins with what is there would be rounded more.
-        return [
-            kernel.arithmetic.add(b, vector_at(b, vector, targets[i], s, j), total)
-            for (i, j), total in zip(places, sums, strict=True)
-        ]
-
-    totals = b.choose(Val("i1", "%more"), added, lambda: sums)
-    done = b.new_label("done")
-    for (i, j), total in zip(places, totals, strict=True):
-        if i and not j:
-            more = b.new_label("row")
-            present = b.compare("slt", i, "%rows")
-            b.branch(present, more, done)
-            b.place(more)
-        address = b.element_address(targets[i], s, j)
-        b.store(total, address, align=align)
-    b.jump(done)
-    b.place(done)
