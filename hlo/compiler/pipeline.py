@@ -529,11 +529,13 @@ def _key(text: bytes, machine: Machine, passes: str, verify: str, tuning: Tuning
 @memoized
 def _sources() -> str:
     """Return what changes when this project's files do: their names, sizes and times."""
-    root = Path(__file__).parents[1]
-    found = []
-    for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if f != "__pycache__"]
-        for file in files:
-            status = os.stat(os.path.join(folder, file))
-            found.append(f"{folder}/{file} {status.st_size} {status.st_mtime_ns}")
+    found, folders = [], [str(Path(__file__).parents[1])]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders += [entry.path] if entry.name != "__pycache__" else []
+                else:
+                    status = entry.stat()
+                    found.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(sorted(found))

@@ -43,7 +43,7 @@ def test_a_case_is_measured_on_both_sides() -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     row = next(x for x in run.stdout.split("\n") if x.startswith("tiny_add")).split()
-    assert len(row) == 13 and row[-1] in ("numpy", "onnxruntime")
+    assert len(row) == 14 and row[-1] in ("numpy", "onnxruntime")
     assert all(float(x.rstrip("%")) >= 0 for x in row[1:-1])
     assert "WRONG" not in run.stdout
 
