@@ -207,3 +207,26 @@ def test_reductions_over_parts_of_vectors(name: str, op: str, size: int) -> None
     ENTRY e {{ x = {name}[3,{size}] parameter(0) s = {name}[] constant({start})
       ROOT r = {name}[3] reduce(x, s), dimensions={{1}}, to_apply=f }}"""
     check(text, [random_array(np.random.default_rng(size), ELEMENT_TYPES[name], (3, size))])
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("index", ["s32", "s64", "u16"])
+@pytest.mark.parametrize("name", ["f32", "f64", "s32", "s8"])
+def test_elements_that_lie_apart(name: str, index: str, size: int) -> None:
+    """Short loops over them are of two vectors a turn, long ones of one."""
+    add = "\n".join(f"  v{n + 1} = {name}[{size}] add(v{n}, y)" for n in range(30))
+    text = f"""HloModule m
+    ENTRY e {{ x = {name}[300] parameter(0) i = {index}[{size},1] parameter(1)
+      y = {name}[{size}] parameter(2) z = {name}[{size},9] parameter(3)
+      g = {name}[{size}] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{0}},
+        start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1}}
+      h = {name}[{size},1] slice(z), slice={{[0:{size}], [5:6]}} k = {name}[{size}] reshape(h)
+      a = {name}[{size}] add(g, y) b = {name}[{size}] multiply(a, k)
+      s = {name}[{size}] subtract(b, g) v0 = {name}[{size}] add(s, k)
+    {add}
+      ROOT t = ({name}[{size}], {name}[{size}]) tuple(s, v30) }}"""
+    rng, et = np.random.default_rng(size), ELEMENT_TYPES[name]
+    # Some are out of bounds.
+    places = rng.integers(0 if index == "u16" else -9, 320, (size, 1))
+    x, y, z = (rng.integers(-3, 4, s).astype(et.dtype) for s in (300, size, (size, 9)))
+    check(text, [x, places.astype(ELEMENT_TYPES[index].dtype), y, z])

@@ -159,6 +159,8 @@ class Fitness(Enum):
 # Vectors of elements that lie further apart than this are gathered one by one, which is not worth
 # it for less than so many operations on them.
 _FAR, _MUCH = 4, 8
+# The widths of elements that machines gather.
+_GATHERED = (32, 64)
 
 
 @dataclass
@@ -167,7 +169,8 @@ class Body:
 
     lines: its instructions. index: the name of what the loop counts by ones. bases: of addresses,
     those that they were computed from. allocated: addresses of the function's own memory. is_apart:
-    no turn reads what those before it have written, whatever the addresses.
+    no turn reads what those before it have written, whatever the addresses. gathers: the machine
+    reads elements that lie apart as one vector.
     """
 
     lines: Sequence[Line]
@@ -175,6 +178,7 @@ class Body:
     bases: Mapping[str, str]
     allocated: Set[str]
     is_apart: bool = False
+    gathers: bool = False
     kinds: dict[str, _Kind] = field(default_factory=dict)
     stored: set[tuple[str, str]] = field(default_factory=set)
     loaded: set[tuple[str, str]] = field(default_factory=set)
@@ -185,6 +189,8 @@ class Body:
     # How many values there are of each width.
     widths: Counter[int] = field(default_factory=Counter)
     is_scattered: bool = False
+    # The names of elements that lie apart, and are read as vectors.
+    gathered: set[str] = field(default_factory=set)
     # Whether a turn reads what it has written.
     reads_back: bool = False
 
@@ -195,8 +201,10 @@ class Body:
             for line in self.lines:
                 if not isinstance(line, Location):
                     self._look(line)
+            if (self.is_scattered or self.gathered) and self.operations <= _MUCH:
+                return Fitness.ELEMENTS
             if self.is_scattered:
-                return Fitness.ELEMENTS if self.operations <= _MUCH else Fitness.UNKNOWN
+                return Fitness.UNKNOWN
             self._check_memory()
         except Unfit:
             return Fitness.UNKNOWN
@@ -233,7 +241,7 @@ class Body:
                 self._look_at_store(operation)
                 return
             case Load():
-                found = self._loaded(operation)
+                found = self._loaded(line.result, operation)
             case GetElementPtr():
                 found = self._address(operation)
             case _:
@@ -266,6 +274,7 @@ class Body:
             self.sums[value] = self._sum(store.type, value, pointer)
             return
         if not self._is_near(kind, bits(store.type)):
+            self.is_scattered = True
             return
         self.widest = max(self.widest, bits(store.type))
         self.stored.add((self._root(kind.base), pointer))
@@ -298,7 +307,7 @@ class Body:
             raise Unfit(operation)
         return Sum(address, type_, op, flags, term)
 
-    def _loaded(self, load: Load) -> _Kind:
+    def _loaded(self, name: str, load: Load) -> _Kind:
         (pointer,) = load.operands
         kind = self.kind(pointer)
         if load.is_invariant or _is_vector(load.type):
@@ -310,6 +319,12 @@ class Body:
             place = self._root(kind.base), pointer
             self.loaded.add(place)
             self.reads_back |= place in self.stored
+        elif self.gathers and bits(load.type) in _GATHERED:
+            start = kind.base if isinstance(kind, Linear) else pointer
+            self.loaded.add((self._root(start), pointer))
+            self.gathered.add(name)
+        else:
+            self.is_scattered = True
         return Varying(load.type)
 
     def _is_near(self, kind: _Kind, width: int) -> TypeGuard[Linear]:
@@ -321,7 +336,6 @@ class Body:
             if kind.step * 8 != width:
                 raise Unfit(kind)
             return True
-        self.is_scattered = True
         return False
 
     def _address(self, address: GetElementPtr) -> _Kind:

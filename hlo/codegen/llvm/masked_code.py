@@ -24,7 +24,6 @@ from hlo.llvm import (
     Operation,
     Phi,
     Select,
-    overload,
 )
 
 # Leaves a value in its register; what it is cannot be known afterwards.
@@ -74,7 +73,8 @@ class MaskedCode(VectorCode):
         """True for a load of what lies together."""
         if not isinstance(line, Instruction) or not isinstance(line.operation, Load):
             return False
-        return isinstance(self.body.kind(line.operation.operands[0]), Linear)
+        is_gathered = line.result in self.body.gathered
+        return not is_gathered and isinstance(self.body.kind(line.operation.operands[0]), Linear)
 
     def _read(self, loads: list[Instruction]) -> None:
         """Write loads, in one of two blocks: all lanes, or those that there are."""
@@ -154,7 +154,7 @@ class MaskedCode(VectorCode):
         return [self._line(self._operation(line.operation)) for line in loads]
 
     def _mask(self) -> str:
-        return self._masks[self._turn.number] if self._masks else ""
+        return self._masks[self._turn.number]
 
     def _load(self, type_: str, pointer: str) -> Operation:
         if not self._masks:
@@ -177,12 +177,3 @@ class MaskedCode(VectorCode):
     def _kept(self, total: Sum, now: str, before: str) -> str:
         types = self._type("i1"), self._type(total.type)
         return self._line(Select(*types, (self._mask(), now, before)))
-
-    def _masked(
-        self, name: str, type_: str, types: tuple[str, ...], operands: tuple[str, ...]
-    ) -> Call:
-        """Return the call of an intrinsic that reads or writes where a mask is set."""
-        vector = types[0] if type_ == "void" else type_
-        call = Call("", type_, f"@llvm.masked.{name}", types, operands, (overload(vector), "p0"))
-        self.module.declare(call.callee, type_, [t.split(" align")[0] for t in types])
-        return call

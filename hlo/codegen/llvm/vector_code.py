@@ -34,6 +34,7 @@ from hlo.llvm import (
     ShuffleVector,
     Store,
     Unary,
+    overload,
     vector_type,
 )
 
@@ -136,7 +137,9 @@ class VectorCode:
             self._assign(name, held.applied(self.module, self.lanes, before, term))
             self._turn.totals[total.address] = start, self._kept(held, self._name(name), before)
         elif isinstance(kind, Varying):
-            self._assign(name, self._operation(operation))
+            is_gathered = name in self.body.gathered
+            made = self._gathered if is_gathered else self._operation
+            self._assign(name, made(operation))
         elif isinstance(kind, Linear):
             if kind.base and self._turn.number:
                 distance = self._turn.number * self.lanes * kind.step
@@ -232,6 +235,55 @@ class VectorCode:
         """Return the vector of a variable, given what it would be and what it was."""
         return now
 
+    def _mask(self) -> str:
+        """Return which lanes there are."""
+        return "splat (i1 true)"
+
+    # --- what lies apart --------------------------------------------------------------------------
+
+    def _gathered(self, load: Operation) -> Operation:
+        """Return the load of elements that lie apart."""
+        assert isinstance(load, Load)
+        vector, (type_, pointers) = self._type(load.type), self._pointers(load.operands[0])
+        types = f"{type_} align {bits(load.type) // 8}", self._type("i1"), vector
+        operands = pointers, self._mask(), "zeroinitializer"
+        return self._masked("gather", vector, types, operands, type_)
+
+    def _masked(
+        self, name: str, type_: str, types: tuple[str, ...], operands: tuple[str, ...],
+        pointer: str = "ptr",
+    ) -> Call:  # fmt: skip
+        """Return the call of an intrinsic that reads or writes where a mask is set.
+
+        pointer: the type of its addresses.
+        """
+        vector = types[0] if type_ == "void" else type_
+        overloads = overload(vector), overload(pointer)
+        call = Call("", type_, f"@llvm.masked.{name}", types, operands, overloads)
+        self.module.declare(call.callee, type_, [t.split(" align")[0] for t in types])
+        return call
+
+    def _pointers(self, name: str) -> tuple[str, str]:
+        """Return an address, of one element or of each, with its type."""
+        kind = self.body.kind(name)
+        if isinstance(kind, Varying):
+            return self._type("ptr"), self._name(name)
+        if isinstance(kind, Linear):
+            steps = ", ".join(f"i64 {kind.step * n}" for n in range(self.lanes))
+            types, operands = ("ptr", self._type("i64")), (self._name(name), f"<{steps}>")
+            return self._type("ptr"), self._line(GetElementPtr("", "i8", types, operands))
+        return "ptr", self._name(name)
+
+    def _addresses(self, address: GetElementPtr) -> GetElementPtr:
+        """Return the computation of the addresses of elements that lie apart."""
+        base, index = address.operands
+        type_, pointers = self._pointers(base)
+        if type_ != "ptr" and not isinstance(self.body.kind(index), Varying | Linear):
+            types, operands = (type_, "i64"), (pointers, self._name(index))
+        else:
+            types, operands = (type_, self._type("i64")), (pointers, self._vector("i64", index))
+        return address._replace(types=types, operands=operands)
+
     def _operation(self, operation: Operation) -> Operation:
         """Return an operation on vectors."""
         match operation:
@@ -253,6 +305,8 @@ class VectorCode:
                 return Cast(opcode, self._type(type_), self._type(to), (self._vector(type_, x),))
             case Call():
                 return self._call(operation)
+            case GetElementPtr():
+                return self._addresses(operation)
         raise AssertionError(operation)
 
     def _call(self, call: Call) -> Call:

@@ -50,8 +50,9 @@ class VectorLoop:
     is_all: bool
 
 
-# Loops of so few operations compute two vectors in a turn, and so do loops of so many, in which one
-# vector goes on where the other waits. The others are no faster so, and more code.
+# Loops of so few operations compute two vectors in a turn, and so do loops of so many, or that read
+# what lies apart, in which one vector goes on where the other waits. The others are no faster so,
+# and more code.
 _SHORT, _LONG = 8, 64
 # What there is of once in so many operations may take two vectors.
 _RARE = 16
@@ -83,17 +84,20 @@ def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
         if turns <= 1:
             return Fitness.ELEMENTS
     lines = without_unused(loop.lines)
-    body = Body(lines, loop.index, names.bases, names.allocated, is_apart=loop.is_apart)
+    is_masked = names.module.folds_loops
+    body = Body(
+        lines, loop.index, names.bases, names.allocated, is_apart=loop.is_apart, gathers=is_masked
+    )
     fitness = body.judge()
     lanes = names.vector_bits // _width(body)
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
-    copies = 1 if _SHORT < body.operations < _LONG else 2
+    is_alone = _SHORT < body.operations < _LONG and not body.gathered
+    copies = 1 if is_alone else 2
     if body.sums and body.operations <= _SHORT:
         copies = _SUMS
     multiple = loop.multiple if turns is None else turns
-    is_masked = names.module.folds_loops and not body.reads_back
-    if is_masked and multiple % lanes:
+    if is_masked and multiple % lanes and not body.reads_back:
         return _masked_loops(names, loop, body, lanes, copies, turns)
     if turns is not None or multiple % lanes == 0:
         while copies > 1 and multiple % (lanes * copies):
@@ -120,7 +124,8 @@ def _masked_loops(
         before = names.new_label("left")
         written.add(copies, start, str(loop.end), loop.before, before)
         start = written.index
-    copies = 2 if is_long and (turns is None or turns > lanes) else 1
+    is_alone = body.gathered or (turns is not None and turns <= lanes)
+    copies = 2 if is_long and not is_alone else 1
     written.add(copies, start, str(loop.end), before, loop.after, is_masked=True)
     return VectorLoop(written.finished(), written.index, loop.after, is_all=True)
 
