@@ -161,15 +161,18 @@ def plan_program(
     roles = assign_roles(entry)
     roles = fuse_siblings(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.
-    order_kernels(entry, live_ranges(entry, roles))
-    # Those have readers of their own, and so have the values that they are copies of.
-    roles = assign_roles(entry)
+    live = live_ranges(entry, roles)
+    order = order_kernels(entry, live)
+    if order.has_copies:
+        # Those have readers of their own, and so have the values that they are copies of.
+        roles = assign_roles(entry)
+    if order.is_new_order:
+        live = live_ranges(entry, roles)
     observe("roles", lambda: report.roles(entry, roles))
     # How each kernel computes what it computes.
     plans = plan_kernels(entry, roles, target)
     observe("kernels", lambda: report.kernels(plans))
     # Where values lie, and what is copied.
-    live = live_ranges(entry, roles)
     observe("schedule", lambda: report.schedule(entry, live))
     assignment = assign_buffers(
         entry, live, plans, aliases, target.buffer_alignment, constants=constants

@@ -7,6 +7,8 @@ could come much earlier, such as activations for the gradient of a weight.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hlo.analysis.fusion.operations import updated_operands
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.list_scheduling import Graph, depth_first_order, list_order, reverse_list_order
@@ -21,19 +23,46 @@ from hlo.values.layout.plain import size_bytes
 _LARGE_BYTES = 1 << 24
 
 
-def order_kernels(entry: Computation, live: Liveness) -> None:
+@dataclass
+class Reordering:
+    """What changed: whether the order of anything did, and whether values have copies."""
+
+    is_new_order: bool = False
+    has_copies: bool = False
+
+
+def order_kernels(entry: Computation, live: Liveness) -> Reordering:
     """Reorder the instructions of a flattened computation, and of loops and branches in it.
 
     Side effects keep their order, and reads of the old value precede an in-place update.
     """
+    found = Reordering()
     for comp in computations_of(entry):
+        if _bytes(comp, live) < _LARGE_BYTES:
+            continue
         graph, updated = _graph(comp, live)
         if graph.peak(graph.given) < _LARGE_BYTES:
             continue
         orders = [graph.given]
         orders += (find(graph) for find in (list_order, reverse_list_order, depth_first_order))
         order = min(orders, key=graph.peak)
-        comp.reorder(recompute(comp, graph, order, live, updated))
+        count = len(comp)
+        order = recompute(comp, graph, order, live, updated)
+        if order is not graph.given:
+            comp.reorder(order)
+            found.is_new_order = True
+            found.has_copies |= len(comp) != count
+    return found
+
+
+# They have no memory of their own in the arena.
+_UNSTORED = frozenset({Role.FUSED, Role.ALIAS, Role.SCALAR, Role.PARAMETER})
+
+
+def _bytes(comp: Computation, live: Liveness) -> int:
+    """Return the bytes of all values that a computation stores."""
+    stored = [inst for inst in comp if live.roles[inst] not in _UNSTORED]
+    return sum([size_bytes(leaf) for inst in stored for _, leaf in array_leaves(inst)])
 
 
 def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:

@@ -118,9 +118,18 @@ def block_schedule(p: Product, target: Target, rows: int | None = None) -> Sched
     rows: of a block that has all columns, at the most; otherwise blocks are as large as suits the
     product. B is packed before all tasks where many of them read it.
     """
+    kernels = tuple(target.microkernels(p.a.et, p.b.et, p.arithmetic.total))
+    return _block_schedule(p, target, kernels, rows)
+
+
+# Layers of one size have equal products.
+@lru_cache(maxsize=512)
+def _block_schedule(
+    p: Product, target: Target, kernels: tuple[Microkernel, ...], rows: int | None
+) -> Schedule:
     found = [
         _schedule(p, kernel, cut, target, _PANEL_BYTES, keeps_sums=rows is None)
-        for kernel in target.microkernels(p.a.et, p.b.et, p.arithmetic.total)
+        for kernel in kernels
         if _is_for(kernel, p)
         for cut in _cuts(p, kernel)
         if _has_whole_steps(cut, kernel)
