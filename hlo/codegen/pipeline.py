@@ -29,6 +29,7 @@ from hlo.codegen.lower.prepare import flatten
 from hlo.codegen.lower.relayout import without_buffers
 from hlo.codegen.plan.kernel_order import order_kernels
 from hlo.codegen.plan.liveness import Liveness, Path, live_ranges
+from hlo.codegen.plan.parts import read_parts_in_place
 from hlo.codegen.plan.roles import assign_roles, fuse_siblings
 from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.errors import HloError
@@ -105,10 +106,12 @@ class PlannedProgram:
     @property
     def cost(self) -> Cost:
         """What a run does, counted."""
-        unstored, roles = (Role.FUSED, Role.SCALAR), self.roles
+        unstored, roles, parts = (Role.FUSED, Role.SCALAR), self.roles, self.live.offset
         return cost_of(
             self.entry,
-            lambda i: roles.get(i) in unstored and not any(map(is_multi_output, i.users)),
+            lambda i: (
+                (roles.get(i) in unstored and not any(map(is_multi_output, i.users))) or i in parts
+            ),
         )
 
 
@@ -160,12 +163,15 @@ def plan_program(
     # Fusion: what is a kernel of its own, and what is computed inside of others.
     roles = assign_roles(entry)
     roles = fuse_siblings(entry, roles)
+    # Parts of arrays in memory are read by their addresses.
+    read_parts_in_place(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.
     live = live_ranges(entry, roles)
     order = order_kernels(entry, live)
     if order.has_copies:
         # Those have readers of their own, and so have the values that they are copies of.
         roles = assign_roles(entry)
+        read_parts_in_place(entry, roles)
     if order.is_new_order:
         live = live_ranges(entry, roles)
     observe("roles", lambda: report.roles(entry, roles))

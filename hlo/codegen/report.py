@@ -172,10 +172,13 @@ def _written(block: Block, numbers: dict[Buffer, int], indent: str) -> Iterator[
     for command in block.commands:
         inst = command.inst
         match command:
-            case KernelCall(_, _, before, all_buffers, results, inputs, scratch):
+            case KernelCall(_, _, before, all_buffers, offsets, results, inputs, scratch):
                 yield from moves(before, indent)
                 written = ", ".join(where(all_buffers[n]) for n in dict.fromkeys(results))
-                read = [where(all_buffers[n]) for n in dict.fromkeys(inputs.buffer_of.values())]
+                read = [
+                    where(all_buffers[n]) + (f"+{offsets[n]:#x}" if offsets[n] else "")
+                    for n in dict.fromkeys(inputs.buffer_of.values())
+                ]
                 read += [i.name for i in inputs.scalars]
                 more = f" with {', '.join(map(where, scratch))}" if scratch else ""
                 read_from = ", ".join(read) or "nothing"

@@ -17,6 +17,8 @@ _BY_INDEX = Trait.ELEMENTWISE | Trait.INDEXABLE
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
+# What functions cost that take a hundred instructions of code.
+TRANSCENDENTAL = 20.0
 # A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
 MAX_READS = 48
 # Instructions that one kernel computes, at the most: code size is finite.

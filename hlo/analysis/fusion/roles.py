@@ -13,6 +13,7 @@ from enum import Enum, auto
 from hlo.analysis.fusion.operations import (
     CHEAP,
     MAX_READS,
+    TRANSCENDENTAL,
     UPDATES,
     is_index_vector,
     is_multi_output,
@@ -73,6 +74,13 @@ _STEERED = frozenset(
 
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
+# So many transcendental functions that one element needs in a row, each a hundred instructions of
+# code, take far longer than to write what they make and read it again. What is longer is cut: the
+# parts are often equal.
+_MOST_IN_A_ROW = 8
+# What several kernels compute from more arrays of its size is stored: to read them all again takes
+# longer than to write it. The sum of a network's layers up to each of them is such a value.
+_MOST_REREAD = 2
 
 
 def initial_roles(
@@ -104,13 +112,14 @@ def roles_in(
     # that is cheap: None of what is not.
     work: dict[Instruction, frozenset[Instruction] | None] = {}
     depth: dict[Instruction, int] = {}
+    functions: dict[Instruction, int] = {}
     reads: dict[Instruction, frozenset[Instruction]] = {}
     # Operands come first in order, so costs of what would be inlined are known at each step.
     for inst in comp.in_order():
         if roles[inst] is not Role.FUSED:
             continue
         if inst.opcode == "constant":
-            work[inst], depth[inst], reads[inst] = _NONE, 0, _NONE
+            work[inst], depth[inst], functions[inst], reads[inst] = _NONE, 0, 0, _NONE
             continue
         if is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
             roles[inst] = Role.ALIAS
@@ -121,17 +130,31 @@ def roles_in(
             (inlined if roles[operand] is Role.FUSED else apart).append(operand)
         work[inst] = cheap = _cheap_work(inst, [work[o] for o in inlined])
         depth[inst] = 1 + max([depth[o] for o in inlined], default=0)
+        functions[inst] = max([functions[o] for o in inlined], default=0)
+        functions[inst] += inst.spec.cost >= TRANSCENDENTAL
         reads[inst] = read = frozenset(apart).union(*[reads[o] for o in inlined])
         if any(map(is_multi_output, inst.users)):
             continue
-        is_large = depth[inst] > _MAX_DEPTH or len(read) > MAX_READS
+        is_large = (
+            depth[inst] > _MAX_DEPTH or functions[inst] > _MOST_IN_A_ROW or len(read) > MAX_READS
+        )
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
-        if is_large or _must_keep(inst, roles, cheap, comp, is_whole=is_whole):
+        is_read_much = not is_whole and len(inst.users) > 1 and _reads_much(inst, read)
+        if is_large or is_read_much or _must_keep(inst, roles, cheap, comp, is_whole=is_whole):
             roles[inst] = Role.KERNEL
     return roles
 
 
 _NONE: frozenset[Instruction] = frozenset()
+
+
+def _reads_much(inst: Instruction, reads: frozenset[Instruction]) -> bool:
+    """True for what is computed from more arrays of its size than it is worth for several users."""
+    if len(reads) <= _MOST_REREAD:
+        return False
+    size = inst.array_shape.byte_size
+    large = [r for r in reads if isinstance(r.shape, ArrayShape) and r.shape.byte_size >= size]
+    return len(large) > _MOST_REREAD
 
 
 def _cheap_work(

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
 from hlo.analysis.fusion.chains import chain_of
-from hlo.analysis.fusion.operations import MAX_INSTRUCTIONS, is_on_demand, is_pointwise
+from hlo.analysis.fusion.operations import (
+    MAX_INSTRUCTIONS,
+    TRANSCENDENTAL,
+    is_on_demand,
+    is_pointwise,
+)
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
@@ -21,6 +26,8 @@ from hlo.values.types import ArrayShape
 _MAX_RESULTS, _MAX_LEAVES = 8, 24
 # Loops that are far apart in the order of the program keep what they read for long.
 _NEAR = 8
+# Transcendental functions of one loop: of more, several loops are less code where they are equal.
+_MAX_FUNCTIONS = 16
 
 
 @dataclass
@@ -37,6 +44,11 @@ class Group:
     leaves: set[Instruction]
     shifted: set[Instruction]
     readers: set[Instruction]
+
+
+def _functions(group: Group) -> int:
+    """Return how many transcendental functions a loop computes."""
+    return sum([node.spec.cost >= TRANSCENDENTAL for node in group.nodes])
 
 
 @dataclass
@@ -110,6 +122,8 @@ class _Siblings:
         if len(group.nodes | alone.nodes) > MAX_INSTRUCTIONS:
             return False
         if len(group.leaves | alone.leaves) > _MAX_LEAVES:
+            return False
+        if _functions(alone) and _functions(alone) + _functions(group) > _MAX_FUNCTIONS:
             return False
         # All others that read what the loop makes come after the last of its kernels.
         here = self.position[inst]

@@ -230,19 +230,21 @@ class _Assigner:
         position, plan = self.live.position[inst], self.plans[inst]
         targets = self.for_results(inst)
         moves = self._to_results(inst, targets)
-        buffers = list(dict.fromkeys(targets.values()))
+        # The number of each place in memory: a buffer, and an offset in it.
+        places = {(buffer, 0): n for n, buffer in enumerate(dict.fromkeys(targets.values()))}
+        results = tuple([places[buffer, 0] for buffer in targets.values()])
         buffer_of: dict[Instruction, int] = {}
         scalars: list[Instruction] = []
         for leaf in plan.reads:
             buffer = self.buffer_of(leaf)
             if buffer is None:
                 scalars.append(leaf)
-                continue
-            if buffer not in buffers:
-                buffers.append(buffer)
-            buffer_of[leaf] = buffers.index(buffer)
+            else:
+                place = buffer, self.live.offset.get(leaf, 0)
+                buffer_of[leaf] = places.setdefault(place, len(places))
         call = KernelCall(
-            inst, plan, tuple(moves), tuple(buffers), tuple(map(buffers.index, targets.values())),
+            inst, plan, tuple(moves), tuple([buffer for buffer, _ in places]),
+            tuple([offset for _, offset in places]), results,
             Inputs(list(plan.reads), buffer_of, scalars),
             tuple(self._scratch(n, position) for n in plan.plan.scratch_bytes),
             tuple(self.constants.table(data) for data in plan.plan.tables),
@@ -540,8 +542,9 @@ class _Assigner:
             for operand in node.operands:
                 if self.roles[operand] is Role.FUSED:
                     stack.append(operand)
-                elif self.buffer_of(operand) is buffer and not all(
-                    _lie_alike(operand.shape, result.shape) for result in results
+                elif self.buffer_of(operand) is buffer and (
+                    operand in self.live.offset
+                    or not all(_lie_alike(operand.shape, result.shape) for result in results)
                 ):
                     return False
         return True

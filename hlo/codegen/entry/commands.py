@@ -57,15 +57,16 @@ class KernelCall:
     """Runs the kernels of an instruction in sequence.
 
     moves: copies of operands that are updated in place to the results, before the call. buffers:
-    those of the results, then those that are read. results: the number of each result's buffer
-    among them. scratch: workspace of this call. tables: offsets of the plan's tables in the
-    constants.
+    those of the results, then those that are read; offsets: where in each of them, in bytes.
+    results: the number of each result's buffer among them. scratch: workspace of this call.
+    tables: offsets of the plan's tables in the constants.
     """
 
     inst: Instruction
     plan: KernelPlan
     moves: tuple[Move, ...]
     buffers: tuple[Buffer, ...]
+    offsets: tuple[int, ...]
     results: tuple[int, ...]
     inputs: Inputs
     scratch: tuple[Buffer, ...]

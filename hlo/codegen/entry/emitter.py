@@ -126,7 +126,8 @@ class EntryEmitter(EntryState):
             buffer = self.buffer(leaf)
             if buffer is None:
                 return self.scalar(leaf)
-            return load(self.b, leaf.array_shape, self.pointers[buffer], indices)
+            start = self.place(buffer, self.live.offset.get(leaf, 0))
+            return load(self.b, leaf.array_shape, start, indices)
 
         # Loads are not reused across instructions: memory changes in between.
         with self.b.unremembered():
@@ -135,6 +136,8 @@ class EntryEmitter(EntryState):
     def _kernel(self, call: KernelCall) -> None:
         self.moves(call.moves)
         plan, inputs = call.plan.plan, call.inputs
+        places = [self.place(x, at) for x, at in zip(call.buffers, call.offsets, strict=True)]
+        scratch = [self.pointers[x] for x in call.scratch]
         tables = [self.b.element_address("%constants", "i8", at) for at in call.tables]
         for step in plan.steps:
             emitted = self.kernels.emit(
@@ -142,7 +145,7 @@ class EntryEmitter(EntryState):
                 len(call.scratch), len(tables),
             )  # fmt: skip
             self.work += emitted.extent.iterations * emitted.extent.cost
-            pointers = [*(self.pointers[x] for x in (*call.buffers, *call.scratch)), *tables]
+            pointers = [*places, *scratch, *tables]
             self.spend(self.kernels.call(emitted, pointers, list(map(self.scalar, inputs.scalars))))
         for (path, leaf), number in zip(array_leaves(call.inst), call.results, strict=True):
             if not leaf.dims:

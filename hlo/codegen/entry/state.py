@@ -68,6 +68,11 @@ class EntryState:
         """Return the buffer of a leaf, None if it is a scalar."""
         return self.assignment.values[self.live.of(inst, path)]
 
+    def place(self, buffer: Buffer, offset: int) -> str:
+        """Return the address at an offset in a buffer."""
+        start = self.pointers[buffer]
+        return self.b.element_address(start, "i8", offset) if offset else start
+
     def scalar(self, inst: Instruction, path: Path = ()) -> Value:
         """Return the value of a computed scalar."""
         return self.scalars[self.live.of(inst, path)]

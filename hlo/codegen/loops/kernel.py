@@ -147,7 +147,7 @@ def structure_of(inst: Instruction, inputs: Inputs) -> Structure:
         """Write a node's line and return its number. Fusion depth is bounded."""
         if node not in number:
             operands = ",".join(visit(o) for o in node.operands)
-            parts.append(f"{node.opcode}({operands}){node.shape}{_attrs_key(node)}")
+            parts.append(f"{node.opcode}({operands}){node.shape}{attributes_key(node)}")
             number[node] = f"n{len(parts)}"
         return number[node]
 
@@ -155,7 +155,8 @@ def structure_of(inst: Instruction, inputs: Inputs) -> Structure:
     return Structure(";".join(parts), number)
 
 
-def _attrs_key(inst: Instruction) -> str:
+def attributes_key(inst: Instruction) -> str:
+    """Return a key that is equal for equal attributes."""
     return ",".join(f"{k}={_value_key(v)}" for k, v in inst.attrs.items() if v is not None)
 
 
@@ -174,7 +175,7 @@ def computation_key(comp: Computation) -> str:
     """Return a key that is equal for equivalent computations."""
     number = {i: str(n) for n, i in enumerate(comp.in_order())}
     return "{" + ";".join(
-        f"{i.opcode}({','.join(number[o] for o in i.operands)}){i.shape}{_attrs_key(i)}"
+        f"{i.opcode}({','.join(number[o] for o in i.operands)}){i.shape}{attributes_key(i)}"
         for i in number
     ) + f"->{number[comp.root]}" + "}"  # fmt: skip
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
+from hlo.values.layout.plain import strides_of
 from hlo.values.types import ArrayShape
 
 Path = tuple[int, ...]
@@ -33,6 +34,8 @@ class Liveness:
     """Positions and uses of stored values, over a flattened computation tree."""
 
     roles: dict[Instruction, Role]
+    # Where parts of values in memory are, in bytes from the beginning: see `parts`.
+    offset: dict[Instruction, int] = field(default_factory=dict)
     position: dict[Instruction, int] = field(default_factory=dict)
     # Where loops and branches begin: the position of the instruction itself is at their end.
     start: dict[Instruction, int] = field(default_factory=dict)
@@ -54,6 +57,8 @@ class Liveness:
             self.position[inst] = self._tick()
             for path, _ in array_leaves(inst):
                 self.storage[inst, path] = self._resolve(inst, path, params)
+            if role is Role.ALIAS and inst.opcode == "slice":
+                self.offset[inst] = self.offset.get(inst.operands[0], 0) + part_offset(inst)
             if role in (Role.KERNEL, Role.SCALAR, Role.HOST):
                 self.reads[inst] = self._leaves(inst)
                 for stored in self.reads[inst]:
@@ -129,6 +134,14 @@ class Liveness:
             for path, _ in array_leaves(leaf):
                 found[self.storage[leaf, path]] = None
         return list(found)
+
+
+def part_offset(inst: Instruction) -> int:
+    """Return the distance in bytes of a slice that is one run of memory from that of its array."""
+    shape = inst.operands[0].array_shape
+    strides = strides_of(shape)
+    first = sum(part.start * stride for part, stride in zip(inst.slice, strides, strict=True))
+    return first * shape.element_type.byte_width
 
 
 def array_leaves(inst: Instruction) -> list[tuple[Path, ArrayShape]]:

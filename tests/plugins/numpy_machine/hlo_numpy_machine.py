@@ -127,8 +127,9 @@ class _Run:
                 return self._constants[buffer.offset :]
         return self._arena[buffer.offset : buffer.offset + buffer.size_bytes]
 
-    def _load(self, buffer: Buffer, shape: ArrayShape) -> np.ndarray:
-        return hlo.unpack(self._memory(buffer)[: physical_bytes(shape)].copy(), shape)
+    def _load(self, buffer: Buffer, shape: ArrayShape, offset: int = 0) -> np.ndarray:
+        end = offset + physical_bytes(shape)
+        return hlo.unpack(self._memory(buffer)[offset:end].copy(), shape)
 
     def _store(self, value: Any, buffer: Buffer, shape: ArrayShape) -> None:
         array = np.asarray(value, shape.element_type.dtype)
@@ -139,7 +140,9 @@ class _Run:
         stored = self._planned.live.of(inst, path)
         buffer, shape = self._assignment.values[stored], inst.shape.at(path)
         assert isinstance(shape, ArrayShape)
-        return self._scalars[stored] if buffer is None else self._load(buffer, shape)
+        if buffer is None:
+            return self._scalars[stored]
+        return self._load(buffer, shape, self._planned.live.offset.get(inst, 0))
 
     def _value(self, inst: Instruction) -> Any:
         leaves = {path: self._leaf(inst, path) for path, _ in array_leaves(inst)}
@@ -181,11 +184,12 @@ class _Run:
 
     def _kernel(self, call: KernelCall) -> None:
         self._moves(call.moves)
-        inputs, buffers = call.inputs, call.buffers
+        inputs, buffers, offsets = call.inputs, call.buffers, call.offsets
 
         def read(leaf: Instruction) -> Any:
             if leaf in inputs.buffer_of:
-                return self._load(buffers[inputs.buffer_of[leaf]], leaf.array_shape)
+                number = inputs.buffer_of[leaf]
+                return self._load(buffers[number], leaf.array_shape, offsets[number])
             return self._leaf(leaf)
 
         leaves = set(inputs.leaves)
