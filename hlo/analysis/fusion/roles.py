@@ -75,9 +75,9 @@ _STEERED = frozenset(
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
 # So many transcendental functions that one element needs in a row, each a hundred instructions of
-# code, take far longer than to write what they make and read it again. What is longer is cut: the
-# parts are often equal.
-_MOST_IN_A_ROW = 8
+# code, take far longer than to write what they make and read it again, if it stays in the cache.
+# What is longer is cut: the parts are often equal.
+_MOST_IN_A_ROW, _CACHED_BYTES = 5, 1 << 20
 # What several kernels compute from more arrays of its size is stored: to read them all again takes
 # longer than to write it. The sum of a network's layers up to each of them is such a value.
 _MOST_REREAD = 2
@@ -136,7 +136,9 @@ def roles_in(
         if any(map(is_multi_output, inst.users)):
             continue
         is_large = (
-            depth[inst] > _MAX_DEPTH or functions[inst] > _MOST_IN_A_ROW or len(read) > MAX_READS
+            depth[inst] > _MAX_DEPTH
+            or len(read) > MAX_READS
+            or (functions[inst] > _MOST_IN_A_ROW and inst.array_shape.byte_size <= _CACHED_BYTES)
         )
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
         is_read_much = not is_whole and len(inst.users) > 1 and _reads_much(inst, read)

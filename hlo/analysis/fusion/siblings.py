@@ -27,7 +27,7 @@ _MAX_RESULTS, _MAX_LEAVES = 8, 24
 # Loops that are far apart in the order of the program keep what they read for long.
 _NEAR = 8
 # Transcendental functions of one loop: of more, several loops are less code where they are equal.
-_MAX_FUNCTIONS = 16
+_MAX_FUNCTIONS = 10
 
 
 @dataclass
