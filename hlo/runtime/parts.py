@@ -27,7 +27,7 @@ _MOST_PARTS = 16
 # have, code that takes as long as the overhead.
 _APART_SIZE = 4_000
 _GENERAL_SIZE = 1_000
-# The fewest characters of code without optimization that are worth a part.
+# The fewest characters of code without optimization that are worth a part beside others.
 _LEAST_STRAIGHT = 1_000
 
 
@@ -117,7 +117,7 @@ def split(module: LlvmModule, *, keeps_names: bool = False) -> Division:
     done = {m.name for g in apart for m in g}
     rest = [g for g in groups if g[0].name not in done]
     straight = [m for m in members.values() if m.effort is Effort.NONE and m.name not in done]
-    if sum(m.length for m in straight) < _LEAST_STRAIGHT:
+    if rest and sum(m.length for m in straight) < _LEAST_STRAIGHT:
         for m in straight:
             m.effort = Effort.CLEAN
         rest, straight = [*rest, *([m] for m in straight)], []
