@@ -100,7 +100,7 @@ class Builder(IndexWriter):
         # The width of the vectors that `loop` makes; 0 if all loops are left to LLVM. What the
         # function gets as `%buf0`, `%buf1`, ... must not overlap where it is written to.
         self.vector_bits = 0
-        # Whether addresses in plain loops are what the machine is to compute, see `_count`.
+        # Whether addresses in plain loops are what the machine is to compute, see `count`.
         self.keeps_indices = False
         # Whether some loop was none that can be replaced by one over vectors.
         self._has_others = False
@@ -203,7 +203,7 @@ class Builder(IndexWriter):
         ending = len(self.lines)
         self.jump(latch)
         self.place(latch)
-        self._count(i, following, step, hides=plain and self.keeps_indices)
+        self.lines += self.count(i, following, step, hides=plain and self.keeps_indices)
         metadata = None
         if plain or rolled:
             metadata = self.module.rolled_loop(vectorized=not plain)
@@ -225,21 +225,22 @@ class Builder(IndexWriter):
                 self.lines[opening:] = whole
                 self._has_others = True
 
-    def _count(self, index: str, following: str, step: int, *, hides: bool) -> None:
-        """Write the index of the next turn of a loop.
+    def count(self, index: str, following: str, step: int, *, hides: bool) -> list[Line]:
+        """Return what makes the index of the next turn of a loop.
 
         hides: LLVM's analysis does not see what it is made of. Strength reduction, which looks for
         other indices and takes a quarter of the time of generating code, has nothing to do then.
         """
         name = self.fresh() if hides else following
-        self.lines.append(Instruction(name, Binary("add", "nsw", "i64", (index, str(step)))))
+        lines: list[Line] = [Instruction(name, Binary("add", "nsw", "i64", (index, str(step))))]
         if hides:
-            self.lines.append(Instruction(following, Unary("freeze", "i64", (name,))))
+            lines.append(Instruction(following, Unary("freeze", "i64", (name,))))
+        return lines
 
     def following(self, address: Val, type_: str, step: Index) -> Val:
         """Return the address that a loop goes on with, so many elements further on.
 
-        Like an index, see `_count`.
+        Like an index, see `count`.
         """
         new = Val("ptr", self.element_address(address.name, type_, step))
         return self.unary("freeze", new) if self.keeps_indices else new

@@ -46,9 +46,11 @@ class Names(Protocol):
     vector_bits: int
     allocated: set[str]
     bases: dict[str, str]
+    keeps_indices: bool
 
     def fresh(self) -> str: ...
     def new_label(self, stem: str) -> str: ...
+    def count(self, index: str, following: str, step: int, *, hides: bool) -> list[Line]: ...
 
 
 @dataclass

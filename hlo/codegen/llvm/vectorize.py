@@ -16,7 +16,7 @@ from hlo.codegen.llvm.masked_code import MaskedCode
 from hlo.codegen.llvm.unused import without_unused
 from hlo.codegen.llvm.values import Index
 from hlo.codegen.llvm.vector_code import Names, Outside, VectorCode
-from hlo.llvm import Binary, Branch, Compare, Instruction, Label, Line, Phi
+from hlo.llvm import Branch, Compare, Instruction, Label, Line, Phi
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _Written:
             code = VectorCode(*own)
         code.write(copies)
         first = Phi("i64", (start, following), (before, code.label))
-        step = Binary("add", "nsw", "i64", (index, str(self.lanes * copies)))
+        step = names.count(index, following, self.lanes * copies, hides=names.keeps_indices)
         if is_masked:
             test = Compare("icmp", "slt", "i64", (index, end))
         else:
@@ -171,7 +171,7 @@ class _Written:
             Label(head),
             Instruction(index, first),
             *code.phis(before, code.label, begun),
-            Instruction(following, step),
+            *step,
             Instruction(go_on, test),
             Instruction("", Branch((go_on,), (inside, after))),
             Label(inside),

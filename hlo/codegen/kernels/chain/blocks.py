@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from hlo.analysis.fusion.chains import Chain, chain_of
@@ -14,9 +15,10 @@ from hlo.codegen.kernels.matmul.panels import StridedMatrix
 from hlo.codegen.kernels.matmul.product import Dim, count, offset_at
 from hlo.codegen.kernels.matmul.schedule import LINE, Schedule
 from hlo.codegen.kernels.reduce.row_loops import over_row, prepare_row
-from hlo.codegen.llvm import Index
+from hlo.codegen.llvm import Index, i64, ptr
 from hlo.codegen.loops.element import Indices
-from hlo.codegen.loops.kernel import Kernel, slot_of, split_index
+from hlo.codegen.loops.kernel import LIGHT_COST, Kernel, slot_of, split_index
+from hlo.codegen.loops.outlined import call_outlined
 from hlo.codegen.loops.vectors import prefetch
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
@@ -72,12 +74,14 @@ class Blocks:
             k.scratch[n] = b.element_address(memory[n], "i8", b.mul(slot, size))
         with b.loop(k.begin, k.end, plain=True) as task:
             *batch, column, row = split_index(b, task, sizes)
-            _Block(k, self, chain, batch, row, column).write()
+            _Block(k, self, chain, batch, row, column).write(memory)
         k.scratch[:] = memory
         links = [*self.first, *([self.last] if self.last else [])]
         products = sum(link.s.cost for link in links) / tasks
         elements = self.number * min(self.width, chain.rows.length)
-        return Extent(tasks, products + _ELEMENT_COST * elements)
+        cost = products + _ELEMENT_COST * elements
+        k.is_light = cost < LIGHT_COST
+        return Extent(tasks, cost)
 
     def _memory(self) -> dict[int, int]:
         """Return the bytes of each task's part of the memories, by their numbers."""
@@ -99,7 +103,7 @@ class _Block:
         column: Index,
     ) -> None:  # fmt: skip
         b = self.b = k.b
-        self.k, self.step, self.chain, self.batch = k, step, chain, batch
+        self.k, self.step, self.chain, self.batch = k, step, chain, list(batch)
         total, length = step.rows.count, chain.rows.length
         self.m0, self.n0 = b.mul(row, step.number), b.mul(column, step.width)
         self.height: Index = step.number
@@ -109,7 +113,8 @@ class _Block:
         if step.width < length and length % step.width:
             self.width = b.minimum(step.width, b.sub(length, self.n0))
 
-    def write(self) -> None:
+    def write(self, memory: Sequence[str]) -> None:
+        """Write all of it. memory: the parameters of which the kernel's memory is a part."""
         k, step = self.k, self.step
         for link, pitch in zip(step.first, step.pitches, strict=True):
             t = BlockTask(
@@ -117,9 +122,27 @@ class _Block:
                 self.height, self.width,
             )  # fmt: skip
             t.add_up(StridedMatrix(k.scratch[link.block], pitch, 1), 0, link.s.cut.number)
-        self._compute_rows()
+        self._call_rows(memory)
         if step.last is not None:
             self._multiply(step.last)
+
+    def _call_rows(self, memory: Sequence[str]) -> None:
+        """Make rows of the operand, or of the result, by a function."""
+        k, names = self.k, ("m0", "n0", "height", "width")
+        known = {f"%{name}": getattr(self, name) for name in names}
+        known |= {f"%batch{n}": i for n, i in enumerate(self.batch)}
+        passed = {name: i64(i) for name, i in known.items() if isinstance(i, str)}
+        inside = {name: i if isinstance(i, int) else name for name, i in known.items()}
+        links = [*self.step.first, *([self.step.last] if self.step.last else [])]
+        blocks = {memory[link.block]: ptr(k.scratch[link.block]) for link in links}
+
+        def write(inner: Kernel) -> None:
+            block = copy(self)
+            block.k, block.b, inner.scratch = inner, inner.b, list(memory)
+            block.m0, block.n0, block.height, block.width, *block.batch = inside.values()
+            block._compute_rows()
+
+        call_outlined(k, blocks | passed, write)
 
     def _compute_rows(self) -> None:
         """Make rows of the operand, or of the result, of those that first products have written."""

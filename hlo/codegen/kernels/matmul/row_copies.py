@@ -43,6 +43,8 @@ def copy_rows(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
     vector = vector_type(lanes, source)
 
     def write(b: Builder) -> None:
+        if not in_vectors and target.has_vectors:
+            b.vector_bits = target.vector_bits
         limit = str(b.minimum("%columns", lanes))
         mask = lanes_below(b, 0, limit, lanes, "i32") if is_masked else None
 
@@ -118,7 +120,7 @@ def copy_alternate(
 
 
 _ROWS_PARAMETERS = (
-    "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, i64 %rows, i64 %columns"
+    "ptr noalias %buf0, ptr readonly %buf1, i64 %to_row, i64 %from_row, i64 %rows, i64 %columns"
 )
 
 
@@ -136,8 +138,8 @@ def _each_row(b: Builder, types: Types) -> Iterator[_Row]:
     """Run the body for the rows of `_ROWS_PARAMETERS`."""
     source = scalar.memory_type(types.chain[0])
     with b.loop(0, "%rows", plain=True) as r:
-        to = types.result_address(b, "%to", b.mul(r, "%to_row"))
-        frm = b.element_address("%from", source, b.mul(r, "%from_row"))
+        to = types.result_address(b, "%buf0", b.mul(r, "%to_row"))
+        frm = b.element_address("%buf1", source, b.mul(r, "%from_row"))
         yield _Row(to, frm, b.element_address(frm, source, "%from_row"))
 
 
