@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from hlo.codegen.kernels.conv.stencil_plan import Stencil, StencilTiling
 from hlo.codegen.kernels.conv.stencil_task import PackFactors, RunTasks
-from hlo.codegen.kernels.matmul.gemm import AddShares, Steps
+from hlo.codegen.kernels.matmul.gemm import Steps
+from hlo.codegen.kernels.matmul.shares import AddShares
 from hlo.codegen.targets.base import Target
 
 

@@ -18,7 +18,7 @@ from hlo.codegen.kernels.matmul.gemm import over_tasks
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
 from hlo.codegen.kernels.matmul.product import Dim, Source, count, merged
 from hlo.codegen.llvm import Index, i64, ptr
-from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.loops.kernel import LIGHT_COST, Kernel, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent
@@ -41,6 +41,8 @@ class PackFactors:
         inner = features[-1]
         types = Types.of(s.b.et, s.arithmetic.total)
         base = k.scratch[self.scratch]
+        # All of it takes little time beside what the factors are for.
+        k.is_light = False
         if plan.across and width != s.features:
             clear(b, base, s.arithmetic.bytes, plan.factor_count)
         with b.loop(k.begin, k.end, plain=True) as at:
@@ -78,6 +80,9 @@ class RunTasks:
 
     def __call__(self, k: Kernel) -> Extent:
         cost = sum(1.5 * plan.s.work / plan.lanes for plan in self.plans)
+        # Of panels of groups, each row is copied by itself.
+        least = min(plan.width * plan.s.x.many if plan.across else cost for plan in self.plans)
+        k.is_light = min(least, cost / self.plans[0].tasks) < 2 * LIGHT_COST
 
         def task(number: Index, slot: str) -> None:
             for i, plan in enumerate(self.plans):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels import PanelOrder, Writes, block_function
 from hlo.codegen.kernels.matmul.packing import Packer, segments
 from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
@@ -26,6 +25,7 @@ from hlo.codegen.kernels.matmul.product import (
 )
 from hlo.codegen.kernels.matmul.schedule import Cut, KBlock, Packing, Schedule
 from hlo.codegen.kernels.matmul.scheduler import best_schedule, own_batches
+from hlo.codegen.kernels.matmul.shares import AddShares
 from hlo.codegen.kernels.matmul.streaming import Stream, Streamed, streamed
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.loops.kernel import LIGHT_COST, Kernel, KernelEmitter, slot_of, split_index
@@ -412,34 +412,3 @@ def _when(b: Builder, condition: Val, body: Callable[[], None]) -> None:
     elif condition != FALSE:
         with b.when(condition):
             body()
-
-
-@dataclass(frozen=True)
-class AddShares:
-    """Adds the sums of the shares of k, and stores them."""
-
-    arithmetic: Arithmetic
-    store: Types
-    shares: int
-    partial: int
-    elements: int
-
-    def __call__(self, k: Kernel) -> Extent:
-        b, arithmetic, store = k.b, self.arithmetic, self.store
-        chunk = 256
-        with b.loop(k.begin, k.end, plain=True) as part:
-            first = b.mul(part, chunk)
-            last = b.minimum(b.add(first, chunk), self.elements)
-            with b.loop(first, last, rolled=True) as at:
-                base = k.scratch[self.partial]
-                values = []
-                for share in range(self.shares):
-                    place = b.add(at, share * self.elements)
-                    address = b.element_address(base, arithmetic.type, place)
-                    values.append(b.load(arithmetic.type, address))
-                total = values[0]
-                for value in values[1:]:
-                    total = arithmetic.add(b, total, value)
-                value = scalar.from_memory(b, arithmetic.total, total)
-                store.store(b, store.through(b, value), k.outputs[0], at)
-        return Extent(-(-self.elements // chunk), chunk * self.shares / 8)
