@@ -7,13 +7,14 @@ either is overwritten. Short segments are sorted by a network in registers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hlo.codegen.kernels.variables import Variable, as_index, chosen
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, ModuleBuilder, Val, i64, int_const, ptr
-from hlo.codegen.loops.vectors import define, lanes_below
+from hlo.codegen.loops.vectors import define, lanes_below, vector_constant
 from hlo.codegen.targets.base import Target
 from hlo.llvm import Select, overload, vector_type
 
@@ -44,6 +45,20 @@ def permutations(key_bits: int) -> np.ndarray:
     order = np.argsort(1 - sets, axis=1, kind="stable")
     parts = order[:, :, None] * width + np.arange(width)
     return parts.reshape(1 << lanes, 8).astype(np.uint8)
+
+
+def _comparators(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the comparators of Batcher's odd-even merge sort for a power of two."""
+    p = 1
+    while p < n:
+        k = p
+        while k:
+            for first in range(k % p, n - k, 2 * k):
+                for i in range(first, min(first + k, n - k)):
+                    if i // (2 * p) == (i + k) // (2 * p):
+                        yield i, i + k
+            k //= 2
+        p *= 2
 
 
 def quicksort(module: ModuleBuilder, key_bits: int) -> str:
@@ -206,16 +221,13 @@ class _Quicksort:
         b, w = self.b, self.lanes
         pivots = b.splat(pivot, w)
         last = b.sub(n, 2 * w - 1)
-        numbers = vector_type(8, "i32")
-        b.module.declare("llvm.x86.avx2.permd", numbers, [numbers, numbers])
         with b.carrying(0, last, [i64(0)], w, plain=True) as turn:
             i, (low,) = turn.index, turn.values
             v = b.load(self.vector, self.address(here, i), self.bytes)
             mask = b.cast("bitcast", b.icmp("slt", v, pivots), f"i{w}")
             row = b.element_address("%table", "i8", b.mul(as_index(b, mask), 8))
-            lanes = b.cast("zext", b.load(vector_type(8, "i8"), row, 1), numbers)
-            whole = b.cast("bitcast", v, numbers) if v.type != numbers else v
-            moved = b.call("llvm.x86.avx2.permd", [whole, lanes], numbers)
+            lanes = b.cast("zext", b.load(vector_type(8, "i8"), row, 1), vector_type(8, "i32"))
+            moved = self.permuted(v, lanes)
             b.store(moved, self.address(there, low.name), self.bytes)
             high = b.add(low.name, b.sub(b.sub(n, i), w))
             b.store(moved, self.address(there, high), self.bytes)
@@ -254,51 +266,76 @@ class _Quicksort:
         operation = Select(mask.type, yes.type, (mask.name, yes.name, no.name))
         return self.b.op(yes.type, operation)
 
-    def network(self, keys: list[Val]) -> list[Val]:
-        """Sort vectors by a bitonic network; lane l of vector v is element l * _VECTORS + v then.
+    def network(self, keys: Sequence[Val]) -> list[Val]:
+        """Sort vectors; lane l of vector v is element l * _VECTORS + v then.
 
-        Most of its comparators are between vectors, and take no shuffles.
+        First each lane of all vectors is sorted. Then lanes are merged bitonically, pairs of lanes,
+        pairs of these, and so on, all by the same code.
         """
-        size = 2
-        while size <= self.short_count:
-            keys = self.exchanged(keys, size - 1, size // 2)
-            step = size // 4
-            while step:
-                keys = self.exchanged(keys, step, step)
-                step //= 2
-            size *= 2
-        return keys
+        b, found = self.b, list(keys)
+        for low, high in _comparators(_VECTORS):
+            found[low], found[high] = self.ordered(found[low], found[high])
+        with b.carrying(0, self.lanes.bit_length() - 1, found, plain=True) as level:
+            width = b.binary("shl", i64(1), level.index).name
+            others = level.values[::-1]
+            merged = self.crossed(level.values, others, b.sub(b.mul(width, 2), 1), width)
+            with b.carrying(1, b.add(level.index, 1), merged, plain=True) as turn:
+                step = b.binary("lshr", i64(width), turn.index).name
+                turn.values = self.crossed(turn.values, turn.values, step, step)
+            level.values = self.merged(turn.values)
+        return level.values
 
-    def exchanged(self, keys: list[Val], flip: int, high: int) -> list[Val]:
-        """Put in order each pair of elements whose numbers differ in the bits of `flip`.
-
-        high: the highest of these bits, by which the larger element is chosen.
-        """
-        b, lanes = self.b, range(self.lanes)
-        vector_flip, lane_flip = flip % _VECTORS, flip // _VECTORS
-        found = list(keys)
-        for v, key in enumerate(keys):
-            other = keys[v ^ vector_flip]
-            if lane_flip:
-                other = b.shuffle_vector(other, other, [lane ^ lane_flip for lane in lanes])
-            elif v & high:
-                continue
-            least, most = (b.intrinsic(f, self.vector, [key, other]) for f in ("smin", "smax"))
-            if lane_flip:
-                by_lane = [lane + self.lanes * bool(lane & high // _VECTORS) for lane in lanes]
-                found[v] = b.shuffle_vector(least, most, by_lane)
-            else:
-                found[v], found[v ^ vector_flip] = least, most
+    def merged(self, keys: Sequence[Val]) -> list[Val]:
+        """Sort each lane of vectors, which is bitonic."""
+        found, step = list(keys), _VECTORS // 2
+        while step:
+            for v in range(_VECTORS):
+                if not v & step:
+                    found[v], found[v + step] = self.ordered(found[v], found[v + step])
+            step //= 2
         return found
 
-    def interleaved(self, keys: list[Val]) -> list[Val]:
+    def ordered(self, x: Val, y: Val) -> tuple[Val, Val]:
+        """Return the smaller of each two elements, and the larger."""
+        least, most = (self.b.intrinsic(f, self.vector, [x, y]) for f in ("smin", "smax"))
+        return least, most
+
+    def crossed(
+        self, keys: Sequence[Val], others: Sequence[Val], flip: Index, high: Index
+    ) -> list[Val]:
+        """Put elements in order with those of other vectors whose lanes differ in the bits of flip.
+
+        high: the highest of these bits, in lanes with which the larger element stays.
+        """
+        b, w = self.b, self.lanes
+        numbers = vector_constant("i32", range(8))
+        by = b.splat(b.cast("trunc", i64(b.mul(flip, self.bits // 32)), "i32"), 8)
+        places = b.binary("xor", numbers, by)
+        bit = high if self.t == "i64" else b.cast("trunc", i64(high), self.t).name
+        bits = b.binary("and", vector_constant(self.t, range(w)), b.splat(Val(self.t, str(bit)), w))
+        is_high = b.icmp("ne", bits, "zeroinitializer")
+        found = []
+        for key, other in zip(keys, others, strict=True):
+            least, most = self.ordered(key, self.permuted(other, places))
+            found.append(self.select(is_high, most, least))
+        return found
+
+    def permuted(self, vector: Val, places: Val) -> Val:
+        """Return the 32-bit lanes of a vector that are at these places."""
+        b, numbers = self.b, vector_type(8, "i32")
+        b.module.declare("llvm.x86.avx2.permd", numbers, [numbers, numbers])
+        whole = b.cast("bitcast", vector, numbers) if vector.type != numbers else vector
+        moved = b.call("llvm.x86.avx2.permd", [whole, places], numbers)
+        return moved if vector.type == numbers else b.cast("bitcast", moved, vector.type)
+
+    def interleaved(self, keys: Sequence[Val]) -> list[Val]:
         """Return the elements of sorted vectors in order."""
-        w, half = self.lanes, _VECTORS // 2
+        b, w, half = self.b, self.lanes, _VECTORS // 2
         low = [n // 2 + n % 2 * w for n in range(w)]
         high = [n + w // 2 for n in low]
-        step = 1
-        while step < _VECTORS:
-            pairs = list(zip(keys[:half], keys[half:], strict=True))
-            keys = [self.b.shuffle_vector(x, y, part) for x, y in pairs for part in (low, high)]
-            step *= 2
-        return keys
+        # A loop: LLVM would look for ways to make one shuffle of several for longer than it takes
+        # to compile everything else.
+        with b.carrying(0, _VECTORS.bit_length() - 1, keys, plain=True) as turn:
+            pairs = list(zip(turn.values[:half], turn.values[half:], strict=True))
+            turn.values = [b.shuffle_vector(x, y, part) for x, y in pairs for part in (low, high)]
+        return turn.values
