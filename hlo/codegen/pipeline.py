@@ -106,13 +106,11 @@ class PlannedProgram:
     @property
     def cost(self) -> Cost:
         """What a run does, counted."""
-        unstored, roles, parts = (Role.FUSED, Role.SCALAR), self.roles, self.live.offset
-        return cost_of(
-            self.entry,
-            lambda i: (
-                (roles.get(i) in unstored and not any(map(is_multi_output, i.users))) or i in parts
-            ),
-        )
+        unstored = {i for i, role in self.roles.items() if role in (Role.FUSED, Role.SCALAR)}
+        for inst in filter(is_multi_output, self.roles):
+            unstored.difference_update(inst.operands)
+        unstored.update(self.live.offset)
+        return cost_of(self.entry, unstored.__contains__)
 
 
 # Takes the name of a stage and a function that prints what it has made.

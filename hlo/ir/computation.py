@@ -269,9 +269,9 @@ class Computation:
 
     def sort(self) -> None:
         """Reorder the instructions to a valid schedule, close to the current order."""
-        if self._is_ordered:
-            return
-        self._set_order({i.name: i for i in self.in_order()})
+        order = self.in_order()
+        if not self._is_ordered:
+            self._set_order({i.name: i for i in order})
 
     def _set_order(self, named: dict[str, Instruction]) -> None:
         self._instructions = named

@@ -168,7 +168,9 @@ class _Worklist:
         self._skipped = skipped
         self._chosen = rules.chosen(skipped)
         self._todo = dict.fromkeys(reversed(comp.in_order()))
-        self._varying = _of_varying_size(comp)
+        # Rules make nothing dynamic of what is not.
+        self._is_static = not may_be_dynamic(comp)
+        self._varying = set[Instruction]() if self._is_static else _of_varying_size(comp)
         self._left = _MAX_REWRITES_PER_INSTRUCTION * (len(comp) + 10)
 
     def run(self) -> None:
@@ -210,6 +212,8 @@ class _Worklist:
 
     def _meets_dynamic(self, inst: Instruction) -> bool:
         """True when dimensions of an instruction or of its operands are dynamic."""
+        if self._is_static:
+            return False
         if inst.shape.is_dynamic or inst in self._varying:
             return True
         for operand in inst.operands:  # a plain loop: each visit of each instruction comes here
@@ -265,14 +269,13 @@ def _of_varying_size(comp: Computation) -> set[Instruction]:
     A text may leave it out of the shapes of what is made from arrays of dynamic dimensions.
     """
     found: set[Instruction] = set()
-    if may_be_dynamic(comp):
-        for inst in comp.in_order():
-            is_scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
-            if not is_scalar and (
-                inst.opcode in SIZE_MAKERS
-                or any(o.shape.is_dynamic or o in found for o in inst.operands)
-            ):
-                found.add(inst)
+    for inst in comp.in_order():
+        is_scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
+        if not is_scalar and (
+            inst.opcode in SIZE_MAKERS
+            or any(o.shape.is_dynamic or o in found for o in inst.operands)
+        ):
+            found.add(inst)
     return found
 
 

@@ -135,6 +135,13 @@ def _finished(
     ]
     if not found or not is_plain(root.shape) or not _is_real(root.shape):
         return {}
+    # Products alone are absorbed, and none that others read: mostly there is none.
+    members = {root, *found}
+    for inst in found:
+        if inst not in readers:
+            readers[inst] = readers_of(inst, comp, roles)
+    if not any(readers[inst] <= members for inst in found):
+        return {}
     # What is read across its order in memory needs loops of its own.
     if transposed_reads(root, roles, loop_order(root.array_shape)):
         return {}
@@ -199,8 +206,8 @@ def _absorbed(
 ) -> dict[Instruction, Role]:
     """Return the roles that change where a product absorbs what one of its operands is made of."""
     root = last.operands[number]
-    rows = _space(last, number)
-    if rows is None or not is_on_demand(root) or not _may_absorb(rows, roles):
+    rows = _space(last, number) if is_on_demand(root) else None
+    if rows is None or not _may_absorb(rows, roles):
         return {}
     if readers_of(root, comp, roles) != {last}:
         return {}

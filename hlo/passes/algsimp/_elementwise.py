@@ -94,6 +94,9 @@ def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
 )
 def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     """Splat constants become scalars. A scalar operand (of select and clamp) stays one."""
+    for o in inst.operands:  # most have one that is none of these
+        if o.opcode not in ("broadcast", "constant") and dims_of(o):
+            return None
     dims = dims_of(inst)
     spread = [o for o in inst.operands if o.opcode == "broadcast" and dims_of(o) == dims]
     sources = [o for o in spread if splat(o) is None]

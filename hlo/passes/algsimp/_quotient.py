@@ -6,6 +6,7 @@ Every rule is valid for NaN, infinities and signed zeros. The payload of a NaN m
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from hlo.passes.algsimp._match import (
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
-from hlo.values.types import F32
+from hlo.values.types import F32, ElementType
 
 
 def _reciprocal(inst: Instruction) -> tuple[np.ndarray, bool] | None:
@@ -31,7 +32,12 @@ def _reciprocal(inst: Instruction) -> tuple[np.ndarray, bool] | None:
     value = float_splat(inst)
     if value is None or value == 0 or not math.isfinite(value) or not has_many_exponents(inst):
         return None
-    et = type_of(inst)
+    return _inverse(value, type_of(inst))
+
+
+@lru_cache(maxsize=256)
+def _inverse(value: float, et: ElementType) -> tuple[np.ndarray, bool] | None:
+    """Return what `_reciprocal` does of a number: modules divide by few."""
     with np.errstate(all="ignore"):
         inverse = np.asarray(1 / value).astype(et.dtype)
     if not np.isfinite(inverse) or abs(float(inverse)) < float(float_info(et).smallest_normal):

@@ -109,7 +109,7 @@ def by_type(opcodes: str, equation: str, on: str = "") -> Callable[[Rewriter], R
 
 
 def _in_exact_types(inst: Instruction) -> bool:
-    return all(is_exact(type_of(i)) for i in (inst, *inst.operands))
+    return is_exact(type_of(inst)) and all([is_exact(type_of(o)) for o in inst.operands])
 
 
 def _register_both(
