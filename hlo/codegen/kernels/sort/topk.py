@@ -14,8 +14,9 @@ from hlo.codegen.kernels.sort.keys import Order
 from hlo.codegen.kernels.sort.lines import Lines
 from hlo.codegen.kernels.sort.merging import MergeSort, Record
 from hlo.codegen.kernels.variables import Variable
-from hlo.codegen.llvm import FALSE, Index, Val, i64
+from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Val, i64, ptr
 from hlo.codegen.loops.kernel import Kernel, planner
+from hlo.codegen.loops.vectors import define
 from hlo.codegen.scalar.operations import convert
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
@@ -53,6 +54,34 @@ class _Sizes:
         self.word_bytes = 2 * self.half // 8
 
 
+def _sorter(module: ModuleBuilder, word: str) -> str:
+    """Return the function (words, capacity, count, kept) that puts the least of words in order.
+
+    There is room for twice the capacity.
+    """
+
+    def write(b: Builder) -> None:
+        def load(at: Index) -> list[Val]:
+            return [b.load(word, b.element_address("%words", word, at))]
+
+        def put(record: Record, at: Index) -> None:
+            (value,) = record
+            assert isinstance(value, Val)
+            b.store(value, b.element_address("%words", word, at))
+
+        def less(x: Record, y: Record) -> Val:
+            (mine,), (other,) = x, y
+            assert isinstance(mine, Val) and isinstance(other, Val)
+            return b.icmp("ult", mine, other)
+
+        end = MergeSort(b, load, put, less).sort(0, "%capacity", "%count")
+        with b.when(b.compare("ne", end, 0)), b.loop(0, "%kept", plain=True) as i:
+            put(load(b.add(end, i)), i)
+
+    parameters = "ptr noalias %words, i64 %capacity, i64 %count, i64 %kept"
+    return define(module, f"hlo.least.{word}", parameters, write)
+
+
 class _Selection(_Sizes):
     """Emission of a selection into one kernel."""
 
@@ -60,23 +89,13 @@ class _Selection(_Sizes):
         super().__init__(k.inst)
         self.kernel = k
         self.b = k.b
-        self.sort = MergeSort(k.b, self.load, self.put, self.less)
         self.limit = k.b.alloca(self.word).name
 
-    def load(self, at: Index) -> list[Val]:
-        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
-        return [self.b.load(self.word, address)]
+    def address(self, at: Index) -> str:
+        return self.b.element_address(self.kernel.scratch[0], self.word, at)
 
-    def put(self, record: Record, at: Index) -> None:
-        (word,) = record
-        assert isinstance(word, Val)
-        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
-        self.b.store(word, address)
-
-    def less(self, x: Record, y: Record) -> Val:
-        (word,), (other,) = x, y
-        assert isinstance(word, Val) and isinstance(other, Val)
-        return self.b.icmp("ult", word, other)
+    def load(self, at: Index) -> Val:
+        return self.b.load(self.word, self.address(at))
 
     def rank(self, start: Sequence[Index], position: Index) -> Val:
         """Return the rank of an element, as wide as half a word."""
@@ -99,22 +118,26 @@ class _Selection(_Sizes):
     def shrink(self, base: Index, filled: Variable) -> None:
         """Keep the k best candidates, in order, and take the last of them for the limit."""
         b = self.b
-        end = self.sort.sort(base, b.add(base, self.capacity), filled.get())
-        with b.when(b.compare("ne", end, base)), b.loop(0, self.k, plain=True) as i:
-            self.put(self.load(b.add(end, i)), b.add(base, i))
-        (last,) = self.load(b.add(base, self.k - 1))
+        args = [ptr(self.address(base)), i64(self.capacity), i64(filled.get()), i64(self.k)]
+        b.call_void(_sorter(b.module, self.word), args)
+        last = self.load(b.add(base, self.k - 1))
         b.store(last, self.limit)
         filled.set(self.k)
 
-    def passes(self, start: Sequence[Index], first: Index, last: Index) -> Val:
-        """Return whether any element from one position to another is better than the limit."""
+    def passes(self, start: Sequence[Index], first: Index) -> Val:
+        """Return whether any element of a block that begins there is better than the limit.
+
+        The last block ends where the row ends, and so may have some of the one before, too.
+        """
         b, t = self.b, f"i{self.half}"
         word = b.load(self.word, self.limit)
         limit = b.cast("trunc", b.binary("lshr", word, self.half), t)
         found = b.alloca("i1").name
         b.store(FALSE, found)
-        with b.loop(first, last) as i:
-            better = b.icmp("ult", self.rank(start, i), limit)
+        count = min(_BLOCK, self.lines.length)
+        first = b.minimum(first, self.lines.length - count)
+        with b.loop(0, count) as i:
+            better = b.icmp("ult", self.rank(start, b.add(first, i)), limit)
             before = b.load("i1", found)
             b.store(b.binary("or", before, better), found)
         return b.load("i1", found)
@@ -125,7 +148,7 @@ class _Selection(_Sizes):
         candidate = self.candidate(self.rank(start, position), position)
         limit = b.load(self.word, self.limit)
         with b.when(b.icmp("ult", candidate, limit)):
-            self.put([candidate], b.add(base, filled.get()))
+            b.store(candidate, self.address(b.add(base, filled.get())))
             filled.add(1)
 
     def write(self, start: Sequence[Index], position: Index, word: Val) -> None:
@@ -165,8 +188,8 @@ def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
         last = b.minimum(b.add(first, _BLOCK), n)
         # The worst possible rank passes no limit, but counts until there are k elements.
         is_short = b.compare("slt", filled.get(), s.k)
-        passes = b.binary("or", s.passes(start, first, last), is_short)
+        passes = b.binary("or", s.passes(start, first), is_short)
         with b.when(passes), b.loop(first, last, plain=True) as i:
             s.take(start, i, base, filled)
     with b.loop(0, s.k, plain=True) as i:
-        s.write(start, i, s.load(b.add(base, i))[0])
+        s.write(start, i, s.load(b.add(base, i)))
