@@ -20,7 +20,7 @@ LOWER: dict[str, dict[str, object]] = {
     "codegen.entry.assignment": {"_REUSED_BYTES": 256},
     "codegen.kernels.chain.chain": {"_BLOCK_BYTES": 2048, "_BLOCK_ROWS": 12, "_LEAST_TILES": 1},
     "codegen.kernels.conv.stencil_plan": {"_PANEL_BYTES": 1024, "_TASK_WORK": 32},
-    "codegen.kernels.fft.fft": {"_LONG": 8},
+    "codegen.kernels.fft.rows": {"_LONG": 8},
     "codegen.kernels.linalg.cholesky": {"_SHARED": 8},
     "codegen.kernels.linalg.triangular_solve": {"_CHUNK_BYTES": 512},
     "codegen.kernels.matmul.scheduler": {"_DEPTH_BYTES": 128, "_PANEL_BYTES": 2048, "_CHAIN": 24,
