@@ -18,8 +18,8 @@ from functools import cache
 _PROT_NONE = 0
 _MAP_NORESERVE = 0x4000
 _FAILED = ctypes.c_void_p(-1).value
-# How far apart sections may lie; offsets reach twice as far.
-_NEAR = 1 << 30
+# How far apart sections may lie: offsets reach a little farther.
+_NEAR = (1 << 31) - (1 << 20)
 
 
 @contextlib.contextmanager
