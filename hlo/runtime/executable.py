@@ -130,6 +130,7 @@ class Executable:
         self._aliases = dict(program.aliases)
         self._frames = self._no_frames()
         # See `_short_way`.
+        self._is_called = False
         self._quick: QuickCall | None = None
         self._quick_call = _the_long_way
         self._wrap = wrapper(program.result)
@@ -209,7 +210,9 @@ class Executable:
             check_timeout(timeout)
         if named or donate is not False or not self._ready(args):
             return self._slow_call(args, named, donate, timeout)
-        self._short_way()
+        if self._is_called:  # many programs run once
+            self._short_way()
+        self._is_called = True
         return self._wrap(self._run(args, {}, timeout))
 
     def _short_way(self) -> None:
