@@ -24,6 +24,7 @@ from hlo.runtime.nearby import contiguous_space
 from hlo.runtime.parts import Part, split
 from hlo.runtime.tiles import tiles_are_permitted
 from hlo.support.memory import check_address_space, threads_that_fit
+from hlo.support.threads import in_threads
 
 # What loading maps besides twice the size of the object files.
 _LOADED_SLACK = 1 << 20
@@ -119,13 +120,7 @@ class Machine:
         needed = _LLVM_BYTES + 50 * sum(len(text) for part in missing for _, text in part.texts)
         check_address_space(needed, "compiling")
         threads = threads_that_fit(min(threads, len(missing)), needed)
-        if threads < 2:
-            done = dict(zip(missing, map(compiled, missing), strict=True))
-        else:
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(threads) as pool:
-                done = dict(zip(missing, pool.map(compiled, missing), strict=True))
+        done = dict(zip(missing, in_threads(compiled, missing, threads), strict=True))
         for part in keys.keys() & done.keys():
             kept.put(keys[part], done[part], store)
         shared = {key: done.get(part) or found[part] or b"" for part, key in keys.items()}
