@@ -203,46 +203,37 @@ def _groups(
         def vectors(at: Index, rows: list[str], present: list[Val]) -> None:
             vector, result = vector_type(lanes, mem), vector_type(lanes, wide)
             zero = Val(vector, "zeroinitializer")
-            raw = [vector_at(b, vector, rows[0], mem, at)]
-            for row, is_there in zip(rows[1:], present, strict=True):
-                raw += b.choose(
-                    is_there,
-                    lambda row=row: [vector_at(b, vector, row, mem, at)],  # type: ignore[misc]
-                    lambda: [zero],
-                )
+            raw = [vector_at(b, vector, row, mem, at) for row in rows]
+            raw[1:] = [b.select(p, x, zero) for p, x in zip(present, raw[1:], strict=True)]
             parts = [types.convert(b, x) for x in raw]
             parts = [b.cast("zext", x, result) for x in parts]
             value = joined(parts, lambda by: vector_constant(wide, [by] * lanes))
             b.store(value, b.element_address(to, wide, at), align=group * bits // 8)
 
         def single(at: Index, rows: list[str], present: list[Val]) -> None:
-            step = b.mul(at, "%from_column")
+            step, zero = b.mul(at, "%from_column"), Val(wide, "0")
 
-            def element(base: str) -> list[Val]:
+            def element(base: str) -> Val:
                 if len(types.chain) == 1:
                     value = b.load(mem, b.element_address(base, mem, step))
                 else:
                     converted = types.load(b, base, step)
                     assert isinstance(converted, Val)
                     value = scalar.to_memory(b, types.chain[-1], converted)
-                return [b.cast("zext", value, wide)]
+                return b.cast("zext", value, wide)
 
-            others: list[Val] = []
-            for row, is_there in zip(rows[1:], present, strict=True):
-                others += b.choose(
-                    is_there,
-                    lambda row=row: element(row),  # type: ignore[misc]
-                    lambda: [Val(wide, "0")],
-                )
-            value = joined([*element(rows[0]), *others], lambda by: by)
-            b.store(value, b.element_address(to, wide, at))
+            parts = [element(row) for row in rows]
+            parts[1:] = [b.select(p, x, zero) for p, x in zip(present, parts[1:], strict=True)]
+            b.store(joined(parts, lambda by: by), b.element_address(to, wide, at))
 
         with b.loop(0, "%count", group, plain=True) as r:
             to = b.element_address("%to", wide, b.mul(b.udiv(r, group), "%to_row"))
             rows = [b.element_address("%from", mem, b.mul(r, "%from_row"))]
-            for _ in range(1, group):
-                rows.append(b.element_address(rows[-1], mem, "%from_row"))
             present = [b.compare("slt", b.add(r, n), "%count") for n in range(1, group)]
+            # Rows that are not there are read as the one before them, and are zero.
+            for is_there in present:
+                step = b.select(is_there, i64("%from_row"), i64(0)).name
+                rows.append(b.element_address(rows[-1], mem, step))
             whole: Index = 0
             if contiguous:
                 whole = b.mul(b.udiv(b.maximum("%columns", 0), lanes), lanes)
