@@ -136,7 +136,7 @@ def test_instructions(features: str, lhs: str, rhs: str, instruction: str) -> No
     assert found
     module = ModuleBuilder(target_triple=TRIPLE, data_layout=machine.data_layout)
     for kernel in found:
-        block_function(module, kernel)
+        block_function(module, kernel, is_light=False)
     text = module.to_text().replace("define internal", "define")
     listing = machine.assembly(machine.optimize(text))
     for kernel in found:

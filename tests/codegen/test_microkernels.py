@@ -233,7 +233,7 @@ ENTRY main {{
 
 def test_a_block_is_between_prologue_and_epilogue() -> None:
     module = ModuleBuilder("x86_64-linux-gnu", "", 64)
-    text = module.functions[block_function(module, UNIT)].text
+    text = module.functions[block_function(module, UNIT, is_light=False)].text
     assert 'nounwind "no-builtins" {' in text
     calls = re.findall(r"call void @([\w.]+)\(", text)
     assert (calls[0], calls[-1]) == (SETUP, RELEASE)

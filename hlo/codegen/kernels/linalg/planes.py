@@ -207,7 +207,8 @@ def update(
     `columns`. `left` has a third plane where there are two: minus the second.
     """
     b, f = k.b, target.field
-    block = block_function(b.module, kernel)
+    # Blocks are small.
+    block = block_function(b.module, kernel, is_light=True)
     (i0, i1), (k0, k1), (j0, j1) = rows, inner, columns
     count, depth, width = b.sub(i1, i0), b.sub(k1, k0), b.sub(j1, j0)
     products = [(0, 0, 0)] if f.planes == 1 else [(0, 0, 0), (2, 1, 0), (0, 1, 1), (1, 0, 1)]

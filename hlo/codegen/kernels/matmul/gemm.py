@@ -267,7 +267,9 @@ class BlockTask:
         b = self.b
         depth = self._groups(block.length(b))
         a, a_free, a_k = self._a(block, depth)
-        function = block_function(b.module, self.kernel)
+        steps = -(-count(self.p.k) // self.kernel.kr)
+        is_light = steps * self.kernel.cycles < LIGHT_COST
+        function = block_function(b.module, self.kernel, is_light=is_light)
         a_strides = {
             PanelOrder.K_INNERMOST: [a_free],
             PanelOrder.K_OUTERMOST: [a_k],

@@ -17,8 +17,10 @@ from hlo.llvm import vector_type
 _MORE = Val("i1", "%more")
 
 
-def block_function(module: ModuleBuilder, kernel: Microkernel) -> str:
+def block_function(module: ModuleBuilder, kernel: Microkernel, *, is_light: bool) -> str:
     """Return the function that multiplies a block of A by a panel of B.
+
+    is_light: tiles take so little time that the loop over them is worth registers.
 
     Its parameters are the strides of the operands that the formats leave open, in groups, and
     sizes: `void f(a, a_row?, a_k?, rows, b, (b_k, b_strip | b_column), columns, k, c, c_row,
@@ -43,7 +45,11 @@ def block_function(module: ModuleBuilder, kernel: Microkernel) -> str:
         if kernel.epilogue is not None:
             kernel.epilogue(b)
 
-    return define(module, kernel.name, _parameters(kernel), write, kernel.attributes)
+    # What a unit is set up with may need more than code without optimization has.
+    if is_light or kernel.prologue is not None:
+        return define(module, kernel.name, _parameters(kernel), write, kernel.attributes)
+    name, attributes = f"{kernel.name}.tiles", ("optnone", *kernel.attributes)
+    return define(module, name, _parameters(kernel), write, attributes)
 
 
 def _parameters(kernel: Microkernel) -> str:
@@ -122,18 +128,10 @@ class _Tile:
         b, s, kernel = self.b, self.type, self.kernel
         left, rows = self._left(i), b.sub("%rows", i)
         self._call(left, rows, strip, columns, [self.spare])
-        with (
-            b.loop(0, b.minimum(rows, kernel.mr), plain=True) as ii,
-            b.loop(0, b.minimum(columns, kernel.nr), plain=True) as jj,
-        ):
-            at = b.add(b.mul(ii, kernel.nr), jj)
-            new = b.load(s, b.element_address(self.spare.name, s, at))
-            row = b.mul(b.add(i, ii), "%c_row")
-            place = b.add(row, b.mul(b.add(j, jj), "%c_column"))
-            address = b.element_address("%c", s, place)
-            zero = Val(s, "0.0" if kernel.total.is_float else "0")
-            (before,) = b.choose(_MORE, lambda: [b.load(s, address)], lambda: [zero])
-            b.store(kernel.arithmetic.add(b, before, new), address)
+        at = b.add(b.mul(i, "%c_row"), b.mul(j, "%c_column"))
+        strides = [i64("%c_row"), i64("%c_column")]
+        arguments = [ptr(b.element_address("%c", s, at)), *strides, i64(rows), i64(columns), _MORE]
+        b.call_void(_add_function(b.module, kernel), [self.spare, *arguments])
 
 
 def _tile_function(module: ModuleBuilder, kernel: Microkernel) -> str:
@@ -168,4 +166,27 @@ def _edge_function(module: ModuleBuilder, kernel: Microkernel) -> str:
         module, f"{kernel.name}.edge",
         "ptr readonly %tile, ptr noalias %c, i64 %c_row, i64 %rows, i64 %columns, i1 %more", write,
         kernel.attributes,
+    )  # fmt: skip
+
+
+def _add_function(module: ModuleBuilder, kernel: Microkernel) -> str:
+    """Return the function that adds the sums of a tile that exist to C one by one."""
+
+    def write(b: Builder) -> None:
+        s = kernel.arithmetic.type
+        zero = Val(s, "0.0" if kernel.total.is_float else "0")
+        with (
+            b.loop(0, b.minimum("%rows", kernel.mr), plain=True) as i,
+            b.loop(0, b.minimum("%columns", kernel.nr), plain=True) as j,
+        ):
+            new = b.load(s, b.element_address("%tile", s, b.add(b.mul(i, kernel.nr), j)))
+            place = b.add(b.mul(i, "%c_row"), b.mul(j, "%c_column"))
+            address = b.element_address("%c", s, place)
+            before = b.select(_MORE, b.load(s, address), zero)
+            b.store(kernel.arithmetic.add(b, before, new), address)
+
+    return define(
+        module, f"{kernel.name}.add",
+        "ptr readonly %tile, ptr noalias %c, i64 %c_row, i64 %c_column, i64 %rows, i64 %columns, "
+        "i1 %more", write, kernel.attributes,
     )  # fmt: skip
