@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hlo.codegen.kernels import planners
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels import (
     Microkernel,
@@ -152,6 +153,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
                 yield from outer_products(target, lhs, rhs, total)
 
         monkeypatch.setattr(registry, "_FAMILIES", [family])
+        monkeypatch.setattr(planners, "_plans", {})
         kept.forget()
         EMITTED.clear()
         return EMITTED

@@ -268,7 +268,7 @@ class BlockTask:
         depth = self._groups(block.length(b))
         a, a_free, a_k = self._a(block, depth)
         steps = -(-count(self.p.k) // self.kernel.kr)
-        is_light = steps * self.kernel.cycles < LIGHT_COST
+        is_light = steps * self.kernel.cycles < 2 * LIGHT_COST
         function = block_function(b.module, self.kernel, is_light=is_light)
         a_strides = {
             PanelOrder.K_INNERMOST: [a_free],
