@@ -36,9 +36,9 @@ class Blocks:
         """True when vectors of the result have whole groups, and those of the input, too."""
         return 1 < inputs <= min(outputs, _INPUTS) and lanes % outputs == 0
 
-    def spread(self, number: int, lanes: int) -> list[int]:
-        """Return which feature of a vector of the input each lane takes: one of each group."""
-        return [lane // self.outputs * self.inputs + number for lane in range(lanes)]
+    def spread(self, lanes: int) -> list[int]:
+        """Return which feature of a vector of the input each lane takes: the first of its group."""
+        return [lane // self.outputs * self.inputs for lane in range(lanes)]
 
 
 def places_at_once(columns: int, taps: int, registers: int) -> int:
@@ -56,7 +56,8 @@ def filter_blocks(
     """Return the function that filters a panel in vectors of features of several groups.
 
     Its parameters are those of `filter_groups`; w has a vector for each tap and feature of a
-    group's input. There are no fewer columns than places that are computed at once.
+    group's input. There are no fewer columns than places that are computed at once. Up to a vector
+    is read beyond the columns of the panel.
     """
 
     def write(b: Builder) -> None:
@@ -74,21 +75,19 @@ def filter_blocks(
         whole = b.compare("sge", "%count", lanes)
         zeros = [Val(vector, "zeroinitializer")] * (blocks.places * taps.columns)
 
-        def add_row(at: str, factors: str, sums: Sequence[Val]) -> list[Val]:
-            """Add what a row of taps contributes: of each place, the sums of all columns."""
+        spread = blocks.spread(lanes)
+
+        def add_input(at: str, factors: str, sums: Sequence[Val]) -> list[Val]:
+            """Add what a feature of the input contributes, in a row of taps, to all columns."""
             sums = list(sums)
             columns = _columns(b, s, at, list(seen))
-            taps_at = [b.element_address(factors, s, i) for i in w_taps]
-            for number in range(blocks.inputs):
-                spread = blocks.spread(number, lanes)
-                row = [vector_at(b, vector, tap, s, 0) for tap in taps_at]
-                taps_at = [b.element_address(tap, s, "%w_tap") for tap in taps_at]
-                for key, users in seen.items():
-                    x = vector_at(b, vector, columns[key], s, 0)
-                    x = b.shuffle_vector(x, x, spread)
-                    for place, i in users:
-                        n = place * taps.columns + i
-                        sums[n] = arithmetic.multiply_add(b, x, row[i], sums[n])
+            row = [vector_at(b, vector, factors, s, i) for i in w_taps]
+            for key, users in seen.items():
+                x = vector_at(b, vector, columns[key], s, 0)
+                x = b.shuffle_vector(x, x, spread)
+                for place, i in users:
+                    n = place * taps.columns + i
+                    sums[n] = arithmetic.multiply_add(b, x, row[i], sums[n])
             return sums
 
         def store(total: Val, address: str) -> None:
@@ -113,9 +112,14 @@ def filter_blocks(
             at = b.add(b.mul(r, "%x_row"), b.mul(first, "%x_column"))
             starts = [Val("ptr", b.element_address("%x", s, at)), Val("ptr", "%w")]
             with b.carrying(0, taps.rows, [*starts, *zeros], plain=True) as turn:
-                here, factors, *old = turn.values
-                following = b.following(here, s, "%x_tap"), b.following(factors, s, w_row)
-                turn.values = [*following, *add_row(here.name, factors.name, old)]
+                row, factors = turn.values[:2]
+                with b.carrying(0, blocks.inputs, turn.values, plain=True) as inner:
+                    # The next feature is one element further on, and taken by the same lanes.
+                    here, factor, *old = inner.values
+                    following = b.following(here, s, 1), b.following(factor, s, "%w_tap")
+                    inner.values = [*following, *add_input(here.name, factor.name, old)]
+                following = b.following(row, s, "%x_tap"), b.following(factors, s, w_row)
+                turn.values = [*following, *inner.values[2:]]
             sums = turn.values[2:]
             to = b.add(b.mul(r, "%c_row"), b.mul(first, "%c_column"))
             for place in places:
