@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val, i32, i64, ptr
+from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Val, i32, i64, int_const, ptr
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
 from hlo.llvm import Function, Origin, as_vector, overload, vector_type
@@ -176,3 +176,9 @@ def prefetch(b: Builder, address: str, *, to_write: bool = False) -> None:
     kind = "i32 immarg"
     b.module.declare("llvm.prefetch.p0", "void", ["ptr", kind, kind, kind])
     b.call_void("llvm.prefetch.p0", [ptr(address), i32(int(to_write)), i32(3), i32(1)])
+
+
+def clear(b: Builder, address: str, size: Index) -> None:
+    """Set so many bytes to zero."""
+    b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
+    b.call_void("llvm.memset.p0.i64", [ptr(address), int_const(8, 0), i64(size), FALSE])

@@ -10,9 +10,9 @@ import numpy as np
 from hlo.codegen.kernels.fft.copies import Copies
 from hlo.codegen.kernels.fft.dft import Complex, radices
 from hlo.codegen.kernels.fft.stages import Planes, Stage
-from hlo.codegen.llvm import FALSE, POLLED_COST, Index, Val, i64, int_const, ptr
+from hlo.codegen.llvm import POLLED_COST, Index, Val, i64, ptr
 from hlo.codegen.loops.kernel import Kernel
-from hlo.codegen.loops.vectors import vector_at
+from hlo.codegen.loops.vectors import clear, vector_at
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
 from hlo.llvm import vector_type
@@ -142,8 +142,5 @@ class WorkSpace:
 
     def clear(self, first: int, count: int) -> None:
         """Set numbers of all rows to zero."""
-        b = self.k.b
-        b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
-        size = i64(count * self.t.lines * self.t.part.bits // 8)
         for base in self.after(self.here, first):
-            b.call_void("llvm.memset.p0.i64", [ptr(base), int_const(8, 0), size, FALSE])
+            clear(self.k.b, base, count * self.t.lines * self.t.part.bits // 8)

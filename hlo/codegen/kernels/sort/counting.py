@@ -17,9 +17,11 @@ from hlo.codegen.kernels.variables import Variable, as_index
 from hlo.codegen.llvm import Index, Val, i64, int_const
 from hlo.codegen.loops.address import physical_index
 from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.loops.vectors import clear
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Extent, Plan
 from hlo.ir import Instruction
+from hlo.llvm import overload, vector_type
 from hlo.values.layout.plain import is_plain, loop_order
 
 # The shortest rows that are counted, by the width of keys: of shorter ones, most counts are zero.
@@ -84,8 +86,7 @@ class _Counter(KeySorter):
         b = self.b
         differences = b.alloca(self.t).name
         b.store(int_const(self.key.bits, 0), differences)
-        with b.loop(0, self.buckets) as bucket:
-            b.store(int_const(32, 0), b.element_address(counts, "i32", bucket))
+        clear(b, counts, 4 * self.buckets)
         # Keys are computed in vectors, and counted one by one.
         keys = b.alloca(self.t, _CHUNK, align=64).name
         with b.loop(0, count, _CHUNK) as chunk:
@@ -180,20 +181,26 @@ def _add_up(k: Kernel) -> Extent:
     """Add the counts of all blocks to those of the first, and add up those of ranges of keys."""
     s = _Counter(k)
     b, blocks, size = k.b, _blocks(s.n), s.buckets // _RANGES
+    lanes = min(size, max(1, k.target.vector_bits // 32))
+    vector = vector_type(lanes, "i32")
     with b.loop(k.begin, k.end) as share:
         line, part = split_index(b, share, [s.lines.count, _RANGES])
-        row, first, total = b.mul(line, blocks), b.mul(part, size), Variable(b, 0)
-        with b.loop(0, size, plain=s.key.bits == 8) as i:
+        row, first = b.mul(line, blocks), b.mul(part, size)
+        with b.carrying(0, size, [Val(vector, "zeroinitializer")], lanes, plain=True) as turn:
             places = [
-                b.element_address(s.counts(b.add(row, block)), "i32", b.add(first, i))
+                b.element_address(s.counts(b.add(row, block)), "i32", b.add(first, turn.index))
                 for block in range(blocks)
             ]
-            count = b.load("i32", places[0])
+            counts = b.load(vector, places[0], align=4)
             for place in places[1:]:
-                count = b.binary("add", count, b.load("i32", place))
-            b.store(count, places[0])
-            total.add(as_index(b, count))
-        b.store(i64(total.get()), s.word(line, part))
+                counts = b.binary("add", counts, b.load(vector, place, align=4))
+            b.store(counts, places[0], align=4)
+            turn.values = [b.binary("add", turn.values[0], counts)]
+        # All elements of a row are fewer than 32 bits count.
+        name = f"llvm.vector.reduce.add.{overload(vector)}"
+        b.module.declare(name, "i32", [vector])
+        total = as_index(b, b.call(name, turn.values, "i32"))
+        b.store(i64(total), s.word(line, part))
     return Extent(s.lines.count * _RANGES, float(size * blocks))
 
 

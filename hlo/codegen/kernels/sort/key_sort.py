@@ -24,6 +24,7 @@ from hlo.codegen.kernels.sort.quick import (
 from hlo.codegen.kernels.variables import Variable, as_index
 from hlo.codegen.llvm import Index, Val, i64, int_const, ptr
 from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.loops.vectors import clear
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.llvm import vector_type
@@ -270,8 +271,7 @@ def _classify(k: Kernel) -> Extent:
                 narrow = b.cast("trunc", buckets, vector_type(w, "i8"))
                 b.store(narrow, s.bucket_at(line, b.add(first, p)), 1)
         counts = s.counts(line, block)
-        with b.loop(0, _BUCKETS, plain=True) as bucket:
-            b.store(int_const(32, 0), b.element_address(counts, "i32", bucket))
+        clear(b, counts, 4 * _BUCKETS)
         with b.loop(0, count, plain=True) as i:
             _take(s, counts, line, b.add(first, i))
     return s.extent(8.0)

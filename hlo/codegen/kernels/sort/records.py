@@ -9,8 +9,9 @@ from hlo.codegen.kernels.reduce.combiner import element_type
 from hlo.codegen.kernels.sort.keys import SortKey
 from hlo.codegen.kernels.sort.lines import Lines
 from hlo.codegen.kernels.variables import Variable, as_index
-from hlo.codegen.llvm import FALSE, Index, Val, i64, int_const, ptr
+from hlo.codegen.llvm import Index, Val, i64
 from hlo.codegen.loops.kernel import Kernel
+from hlo.codegen.loops.vectors import clear
 from hlo.codegen.scalar import operations as scalar
 from hlo.ir import Instruction
 
@@ -185,9 +186,7 @@ class RecordSorter:
         return as_index(b, old)
 
     def clear(self, counts: str, size: int) -> None:
-        self.b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
-        args = [ptr(counts, align=4), int_const(8, 0), i64(4 * size), FALSE]
-        self.b.call_void("llvm.memset.p0.i64", args)
+        clear(self.b, counts, 4 * size)
 
     def sum_up(self, counts: str) -> None:
         """Replace counts by their exclusive prefix sums."""
