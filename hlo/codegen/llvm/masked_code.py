@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeGuard
 
+from hlo.codegen.llvm.hidden import hidden
 from hlo.codegen.llvm.loop_body import Body, Linear, Sum, Varying, bits
 from hlo.codegen.llvm.vector_code import Names, Outside, Turn, VectorCode
 from hlo.llvm import (
     Binary,
     Branch,
-    Call,
     Cast,
     Compare,
     Instruction,
@@ -25,9 +25,6 @@ from hlo.llvm import (
     Phi,
     Select,
 )
-
-# Leaves a value in its register; what it is cannot be known afterwards.
-_HIDE = 'asm "", "=r,0"'
 
 
 class MaskedCode(VectorCode):
@@ -137,8 +134,7 @@ class MaskedCode(VectorCode):
     def _some(self, left: str) -> list[str]:
         """Return the masks of vectors of so many elements."""
         # Where LLVM knew that there is one, it would write four bytes for one or two.
-        hidden = self._line(Call("", "i64", _HIDE, ("i64",), (left,)))
-        narrow = self._line(Cast("trunc", "i64", "i8", (hidden,)))
+        narrow = self._line(Cast("trunc", "i64", "i8", (self._line(hidden(left)),)))
         count = self._splat(self.lines, "i8", narrow)
         masks = []
         for n in range(len(self._turns)):
