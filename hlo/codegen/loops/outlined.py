@@ -20,6 +20,7 @@ def call_outlined(k: Kernel, arguments: Mapping[str, Val], write: Callable[[Kern
 
     write: writes its code, for a kernel that has the same parameters. arguments: what it depends on
     besides, by the names inside; where this is that of a parameter, it gets another value.
+    Addresses among them are of the kernel's own memory.
     """
     inner = Kernel(k.b.module, k.inst, k.roles, k.inputs, k.target)
     inner.outputs, inner.tables = k.outputs, k.tables
@@ -30,7 +31,11 @@ def call_outlined(k: Kernel, arguments: Mapping[str, Val], write: Callable[[Kern
     attributes = ("noinline", "nounwind")
     function = inner.b.finish(Function("", [], attributes, linkage="internal", is_general=True))
     own = {v.name: v for v in _parameters_of(k, function)} | dict(arguments)
-    function.parameters = [f"{value.type} {name}" for name, value in own.items()]
+    # As in the kernel, nothing else is at the addresses of results and of its own memory.
+    alone = {*k.outputs, *(name for name, v in arguments.items() if v.type == "ptr")}
+    function.parameters = [
+        f"{v.type}{' noalias' if name in alone else ''} {name}" for name, v in own.items()
+    ]
     digest = hashlib.sha256(function.text_without_locations.encode()).hexdigest()
     name = function.name = f"part.{digest[:16]}"
     if name not in k.b.module.functions:

@@ -328,6 +328,6 @@ def clear_rows(b: Builder, to: StridedMatrix, size: int, rows: Index, columns: I
             clear(b, b.element_address("%to", "i8", b.mul(r, "%to_row")), 1, "%bytes")
 
     parameters = "ptr noalias %to, i64 %to_row, i64 %rows, i64 %bytes"
-    function = define(b.module, "clear.rows", parameters, write)
+    function = define(b.module, "clear.rows", parameters, write, ["optnone"])
     numbers = [i64(n) for n in (b.mul(to.row, size), rows, b.mul(columns, size))]
     b.call_void(function, [ptr(to.address), *numbers])
