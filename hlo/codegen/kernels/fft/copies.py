@@ -25,8 +25,8 @@ class Order(Enum):
     """Which numbers of an array are copied, `lanes` at a time.
 
     ROW: a contiguous row of at least so many. COLUMNS: so many rows that lie side by side, whose
-    numbers are a step apart. ANY: one by one, of rows that are a step apart in the array, and a
-    distance in the workspace, and so are their numbers.
+    numbers are a step apart. ANY: one by one, of rows that are contiguous in the array, and so many
+    steps and distances apart in it and in the workspace, where their numbers have a distance, too.
     """
 
     ROW = "row"
@@ -37,7 +37,7 @@ class Order(Enum):
 _SIZES = {
     Order.ROW: "i64 %count",
     Order.COLUMNS: "i64 %count, i64 %step",
-    Order.ANY: "i64 %rows, i64 %row_step, i64 %row_distance, i64 %count, i64 %step, i64 %distance",
+    Order.ANY: "i64 %rows, i64 %row_step, i64 %row_distance, i64 %count, i64 %distance",
 }
 
 
@@ -163,7 +163,7 @@ class Copies:
                     array, at = b.mul(row, "%row_step"), b.mul(row, "%row_distance")
                     with b.loop(0, "%count", plain=True) as j:
                         place = b.add(at, b.mul(j, "%distance"))
-                        body(numbers, b.add(array, b.mul(j, "%step")), place)
+                        body(numbers, b.add(array, j), place)
 
     # --- spectra of real rows -------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class _Emit:
             io.deliver(tables)
         length = max(2, engine.inner.n)
         cost = lines * length * (math.log2(length) + 4) / engine.inner.lanes * 4
-        k.is_light = cost < LIGHT_COST
+        k.is_light = cost < 8 * LIGHT_COST
         return Extent(groups, cost)
 
 

@@ -267,12 +267,12 @@ class Rows:
             places = [ptr(array.address), *self._planes()]
             b.call_void(name, [*places, *map(i64, sizes), *args])
 
-        rows, numbers = (self.count, array.row, 1), (n, array.step, self.lines)
-
         def one_by_one() -> list[Val]:
             """Go on along what is contiguous in the array."""
-            loops = (*numbers, *rows) if array.row == 1 else (*rows, *numbers)
-            call(1, Order.ANY, *loops)
+            if array.row == 1:
+                call(1, Order.ANY, n, array.step, self.lines, self.count, 1)
+            else:
+                call(1, Order.ANY, self.count, array.row, 1, n, self.lines)
             return []
 
         def columns() -> list[Val]:
