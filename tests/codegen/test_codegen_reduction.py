@@ -233,6 +233,17 @@ def test_argmax_of_long_elements(dims: list[int]) -> None:
     check(text, [RNG.integers(-9, 9, dims).astype(np.int32)])
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 8, 9, 127, 1024, 1031, 4096, 4099])
+@pytest.mark.parametrize("width", [3, 17, 64, 100, 2500])
+def test_columns_of_any_number_of_rows(rows: int, width: int) -> None:
+    """Parts of equal length have no rows left over, nor have passes over several rows."""
+    text = f"""HloModule m
+      f {{ a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }}
+      ENTRY e {{ x = s32[{rows},{width}] parameter(0) s = s32[] constant(5)
+        ROOT r = s32[{width}] reduce(x, s), dimensions={{0}}, to_apply=f }}"""
+    check(text, [RNG.integers(-99, 99, (rows, width)).astype(np.int32)])
+
+
 def test_a_function_that_is_not_commutative_goes_in_order() -> None:
     text = """HloModule m
 f { a = s32[] parameter(0) b = s32[] parameter(1) k = s32[] constant(3)

@@ -55,6 +55,8 @@ class VectorLoop:
 # what lies apart, in which one vector goes on where the other waits. The others are no faster so,
 # and more code.
 _SHORT, _LONG = 8, 64
+# Loops of so few vectors in all, and not many operations, compute two of them in a turn.
+_BRIEF = 4
 # What there is of once in so many operations may take two vectors.
 _RARE = 16
 # Short loops that add up compute more: each sum waits for itself, and of more sums each is of fewer
@@ -93,7 +95,8 @@ def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
     lanes = names.vector_bits // _width(body)
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
-    is_alone = _SHORT < body.operations < _LONG and not body.gathered
+    is_brief = turns is not None and turns <= _BRIEF * lanes and body.operations < _MASKED
+    is_alone = _SHORT < body.operations < _LONG and not body.gathered and not is_brief
     copies = 1 if is_alone else 2
     if body.sums and body.operations <= _SHORT:
         copies = _SUMS

@@ -36,17 +36,19 @@ def reduce_columns(k: Kernel) -> Extent:
         first = b.mul(number, r.strip)
         here = r.strip if r.width % r.strip == 0 else b.minimum(r.strip, b.sub(r.width, first))
         lo = b.mul(part, r.part)
-        hi = b.minimum(b.add(lo, r.part), r.length) if r.parts > 1 else r.length
+        is_even = r.parts == 1 or r.length % r.part == 0
+        size = r.part if is_even else b.minimum(r.part, b.sub(r.length, lo))
 
         def kept(j: Index) -> dict[int, Index]:
             return place | w.indices(r.kept[-1:], [b.add(first, j)])
 
-        lo = _begin_strip(w, strip, kept, here, rows, lo)
+        done = _begin_strip(w, strip, kept, here, rows, lo)
+        lo, size = b.add(lo, done), b.sub(size, done)
         if rows > 1:
-            _narrow_rows(w, strip, line, rows, lo, hi)
+            _narrow_rows(w, strip, line, rows, lo, size)
             _fold_rows(w, strip, rows)
         else:
-            _strip_rows(w, strip, kept, here, lo, hi)
+            _strip_rows(w, strip, kept, here, lo, size)
         with b.loop(0, here, folded=True) as j:
             if r.parts == 1:
                 w.store(strip.get(j), kept(j))
@@ -76,8 +78,8 @@ def _begin_strip(
     here: Index,
     rows: int,
     lo: Index,
-) -> Index:
-    """Initialize the accumulators of a strip; returns the next row."""
+) -> int:
+    """Initialize the accumulators of a strip; returns of how many rows."""
     b = w.b
     whole = w.r.parts == 1
     # With several rows in one, the initial value is used once.
@@ -90,7 +92,7 @@ def _begin_strip(
             strip.put(w.inits(), j)
         else:
             strip.put(w.element(kept(j), w.reduced_at(lo)), j)
-    return lo if identity or whole else b.add(lo, 1)
+    return 0 if identity or whole else 1
 
 
 def _strip_rows(
@@ -99,9 +101,9 @@ def _strip_rows(
     kept: Callable[[Index], dict[int, Index]],
     here: Index,
     lo: Index,
-    hi: Index,
+    size: Index,
 ) -> None:
-    """Add rows to a strip, several in one pass."""
+    """Add so many rows to a strip, several in one pass."""
     b = w.b
     single, several = _FUSED_READS
     together = 1
@@ -115,14 +117,16 @@ def _strip_rows(
             rows = [w.element(kept(j), place) for place in places]
             strip.put(w.apply_all(strip.get(j), rows), j)
 
+    done: Index = 0
     if together > 1:
-        passes = b.udiv(b.sub(hi, lo), together)
+        passes = b.udiv(size, together)
         with b.loop(0, passes) as n:
             row = b.add(lo, b.mul(n, together))
             add([b.add(row, i) for i in range(together)])
-        lo = b.add(lo, b.mul(passes, together))
-    with b.loop(lo, hi) as row:
-        add([row])
+        done = b.mul(passes, together)
+    if done != size:
+        with b.loop(done, size) as n:
+            add([b.add(lo, n)])
 
 
 def _narrow_rows(
@@ -131,9 +135,9 @@ def _narrow_rows(
     line: Index,
     rows: int,
     lo: Index,
-    hi: Index,
+    size: Index,
 ) -> None:
-    """Add rows to a strip with an accumulator for every element of `rows` rows.
+    """Add so many rows to a strip with an accumulator for every element of `rows` rows.
 
     The operand is contiguous: indices are computed from the position in it, so that they can be
     recombined.
@@ -151,11 +155,12 @@ def _narrow_rows(
             new = w.element(kept, w.reduced_at(row))
             strip.put(w.apply(strip.get(j), new), j)
 
-    passes = b.udiv(b.sub(hi, lo), rows)
+    passes = b.udiv(size, rows)
     with b.loop(0, passes) as n:
         add(b.add(lo, b.mul(n, rows)), rows * width)
-    done = b.add(lo, b.mul(passes, rows))
-    add(done, b.mul(b.sub(hi, done), width))
+    done = b.mul(passes, rows)
+    if done != size:
+        add(b.add(lo, done), b.mul(b.sub(size, done), width))
 
 
 def _fold_rows(w: Reducer, strip: Accumulators, rows: int) -> None:
