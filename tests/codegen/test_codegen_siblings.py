@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.lower.prepare import flatten
 from hlo.codegen.plan.roles import assign_roles, fuse_siblings
 from hlo.frontends.text import parse
+from hlo.ir import Instruction
 from hlo.testing.sampling import random_array
 from hlo.values.types import F32
 from tests.harness.run_compiled import check
@@ -97,3 +101,40 @@ ENTRY e { x = f32[300] parameter(0) v = f32[300] parameter(1) z = s32[] constant
 """
     rng = np.random.default_rng(3)
     check(text, [random_array(rng, F32, (300,)) for _ in range(2)], rtol=1e-5, atol=1e-5)
+
+
+def test_functions_of_chains_are_computed_once() -> None:
+    """What is cut because it is long is no part of two kernels, whatever they have in common."""
+    lines, x = [], "x"
+    for n in range(40):
+        lines.append(f"p{n} = f32[90,7] add({x}, y) t{n} = f32[90,7] tanh(p{n}) "
+                     f"q{n} = f32[90,7] add(t{n}, y) v{n} = f32[90,7] tanh(q{n}) "
+                     f"m{n} = f32[90,7] multiply(v{n}, {x})")  # fmt: skip
+        x = f"m{n}"
+    text = (
+        "HloModule m\nENTRY e { x = f32[90,7] parameter(0) y = f32[90,7] parameter(1)\n"
+        + "\n".join(lines)
+        + f"\nROOT r = f32[90,7] negate({x}) }}"
+    )
+    entry = flatten(parse(text).entry)
+    roles = fuse_siblings(entry, assign_roles(entry))
+    computed = [
+        inst.name
+        for root, role in roles.items()
+        if role is Role.KERNEL
+        for inst in _fused(root, roles)
+        if inst.opcode == "tanh"
+    ]
+    assert len(computed) == len(set(computed)) == 80
+    rng = np.random.default_rng(1)
+    check(text, [random_array(rng, F32, (90, 7)) for _ in range(2)], rtol=1e-3, atol=1e-5)
+
+
+def _fused(root: Instruction, roles: Mapping[Instruction, Role]) -> set[Instruction]:
+    """Return what a kernel computes."""
+    found, todo = {root}, [root]
+    while todo:
+        new = {o for o in todo.pop().operands if roles[o] is Role.FUSED} - found
+        found |= new
+        todo += new
+    return found

@@ -19,6 +19,8 @@ _BY_INDEX = Trait.ELEMENTWISE | Trait.INDEXABLE
 CHEAP = 10.0
 # What functions cost that take a hundred instructions of code.
 TRANSCENDENTAL = 20.0
+# Arrays of so many bytes stay in the cache from one kernel to the next.
+CACHED_BYTES = 1 << 20
 # A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
 MAX_READS = 48
 # Instructions that one kernel computes, at the most: code size is finite.

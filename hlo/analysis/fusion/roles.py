@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from hlo.analysis.fusion.operations import (
+    CACHED_BYTES,
     CHEAP,
     MAX_READS,
     TRANSCENDENTAL,
@@ -77,7 +78,7 @@ _MAX_DEPTH = 150
 # So many transcendental functions that one element needs in a row, each a hundred instructions of
 # code, take far longer than to write what they make and read it again, if it stays in the cache.
 # What is longer is cut: the parts are often equal.
-_MOST_IN_A_ROW, _CACHED_BYTES = 5, 1 << 20
+_MOST_IN_A_ROW = 5
 # What several kernels compute from more arrays of its size is stored: to read them all again takes
 # longer than to write it. The sum of a network's layers up to each of them is such a value.
 _MOST_REREAD = 2
@@ -134,11 +135,12 @@ def roles_in(
         functions[inst] += inst.spec.cost >= TRANSCENDENTAL
         reads[inst] = read = frozenset(apart).union(*[reads[o] for o in inlined])
         if any(map(is_multi_output, inst.users)):
+            functions[inst] = 0  # as of what is read: what reads it was not cut before
             continue
         is_large = (
             depth[inst] > _MAX_DEPTH
             or len(read) > MAX_READS
-            or (functions[inst] > _MOST_IN_A_ROW and inst.array_shape.byte_size <= _CACHED_BYTES)
+            or (functions[inst] > _MOST_IN_A_ROW and inst.array_shape.byte_size <= CACHED_BYTES)
         )
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
         is_read_much = not is_whole and len(inst.users) > 1 and _reads_much(inst, read)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hlo.analysis.fusion.accesses import transposed_reads
 from hlo.analysis.fusion.chains import chain_of
 from hlo.analysis.fusion.operations import (
+    CACHED_BYTES,
     MAX_INSTRUCTIONS,
     TRANSCENDENTAL,
     is_on_demand,
@@ -26,8 +27,9 @@ from hlo.values.types import ArrayShape
 _MAX_RESULTS, _MAX_LEAVES = 8, 24
 # Loops that are far apart in the order of the program keep what they read for long.
 _NEAR = 8
-# Transcendental functions of one loop: of more, several loops are less code where they are equal.
-_MAX_FUNCTIONS = 10
+# Transcendental functions of one loop over arrays that stay in the cache: of more, several loops
+# are less code where they are equal.
+_MAX_FUNCTIONS = 5
 
 
 @dataclass
@@ -123,8 +125,9 @@ class _Siblings:
             return False
         if len(group.leaves | alone.leaves) > _MAX_LEAVES:
             return False
-        if _functions(alone) and _functions(alone) + _functions(group) > _MAX_FUNCTIONS:
-            return False
+        if size_bytes(inst.array_shape) <= CACHED_BYTES and _functions(alone):
+            if _functions(alone) + _functions(group) > _MAX_FUNCTIONS:
+                return False
         # All others that read what the loop makes come after the last of its kernels.
         here = self.position[inst]
         if any(self.position[r] <= here for r in group.readers - {inst}):
