@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import hlo
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.plan.roles import assign_roles
 from hlo.frontends.text import parse
@@ -416,3 +417,16 @@ def test_a_row_by_a_matrix(types: tuple[str, str]) -> None:
     check(text, args, **({"rtol": 1e-4, "atol": 2e-2} if result != "f16" else _NARROW))
     run = leaves(compiled_for(text, 1)(*args)), leaves(compiled_for(text, 3)(*args))
     assert_same(*run, rtol=0, atol=0)
+
+
+def test_operands_that_are_computed_run_along_dimensions_that_are_there() -> None:
+    """The innermost dimension of the second operand has one element, and is read from tiles."""
+    module = hlo.parse("""HloModule m,
+  entry_computation_layout={(f32[8,1]{1,0}, f32[1,3]{1,0:T(2,2)})->f32[8,3]{1,0}}
+ENTRY main {
+  a = f32[8,1]{1,0} parameter(0)
+  b = f32[1,3]{0,1} parameter(1)
+  ROOT c = f32[8,3]{1,0} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    a, b = np.arange(8, dtype=np.float32).reshape(8, 1), np.float32([[1, 2, 3]])
+    np.testing.assert_array_equal(hlo.compile(module, cache=False, passes="")(a, b), a @ b)

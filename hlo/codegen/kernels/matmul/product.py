@@ -19,6 +19,7 @@ from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar.operations import Value, memory_type
 from hlo.ir import Instruction
 from hlo.ops.rules import higher_precision
+from hlo.values.layout.plain import loop_order
 from hlo.values.types import ELEMENT_TYPES, ElementType, complex_part
 
 
@@ -89,13 +90,13 @@ class Computed:
         """
         inst = self.instruction(k.inst)
         shape = inst.array_shape
-        assert shape.layout is not None
-        order = shape.layout.minor_to_major[::-1]
+        # A run is along the innermost dimension that has one.
+        order = loop_order(shape) or list(range(shape.rank))[-1:]
         *outer, start = split_index(k.b, at, [shape.dims[d] for d in order])
 
         def element(j: Index) -> Value:
             where = dict(zip(order, [*outer, k.b.add(start, j)], strict=True))
-            value = k.elements.at(inst, tuple(where[d] for d in range(shape.rank)))
+            value = k.elements.at(inst, tuple(where.get(d, 0) for d in range(shape.rank)))
             return types.through(k.b, value)
 
         return element
