@@ -105,6 +105,11 @@ class _QuickMachine(Machine):
         host = host_machine()
         super().__init__(host.triple, host.cpu, host.features)
 
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """Not those of the processor: this one compiles whole modules, and knows no functions."""
+        return ("quick", *super().names[1:])
+
     def compile(self, module: LlvmModule, *_: object, **__: object) -> tuple[bytes, ...]:
         return (self.quick_code(module.to_text()),)
 
