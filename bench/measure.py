@@ -187,8 +187,12 @@ def every(name: str, text: str, args: list[np.ndarray], seconds: float) -> dict[
     found["roof"] = roof(text, args)
     runs["plain"] = ours(text, args, passes="")
     times: dict[str, list[float]] = {backend: [] for backend in runs}
-    # Turns of some milliseconds: short runs are measured in a row, as programs would run them.
-    counts = {b: max(1, min(1000, int(2e-3 / max(timed(r), 1e-7)))) for b, r in runs.items()}
+    # Turns of some milliseconds: short runs are measured in a row, as programs would run them. The
+    # second call prepares for the others.
+    counts = {}
+    for backend, run in runs.items():
+        once = min(timed(run) for _ in range(3))
+        counts[backend] = max(1, min(1000, int(2e-3 / max(once, 1e-7))))
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ours"]) < 5:
         for backend, run in runs.items():
