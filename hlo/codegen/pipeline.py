@@ -16,15 +16,13 @@ from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import report
 from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
-from hlo.codegen.entry.calls import KernelCache
 from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.codegen.entry.constants import Constants
 from hlo.codegen.entry.emitter import EntryEmitter
+from hlo.codegen.entry.functions import ElementFunctions
 from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
 from hlo.codegen.llvm import ModuleBuilder
-from hlo.codegen.loops.function import Function
-from hlo.codegen.loops.kernel import computation_key
 from hlo.codegen.lower.prepare import flatten
 from hlo.codegen.lower.relayout import without_buffers
 from hlo.codegen.plan.kernel_order import order_kernels
@@ -32,7 +30,6 @@ from hlo.codegen.plan.liveness import Liveness, Path, live_ranges
 from hlo.codegen.plan.parts import read_parts_in_place
 from hlo.codegen.plan.roles import assign_roles, fuse_siblings
 from hlo.codegen.targets.base import LlvmTarget, Target
-from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
 from hlo.llvm import CompiledFunctions
@@ -211,7 +208,7 @@ def write_program(
         has_float_maximum=target.has_float_maximum, folds_loops=target.folds_loops,
         is_located=is_located, is_watched=is_watched, known=known,
     )  # fmt: skip
-    functions = _Functions(module, target)
+    functions = ElementFunctions(module, target)
     emitter = EntryEmitter(
         module, symbol, target, live, assignment, functions.cache,
         device_counts=planned.device_counts, instrumentation=instrumentation or Instrumentation(),
@@ -229,37 +226,3 @@ def write_program(
 
 def _ignore(stage: str, text: Callable[[], str]) -> None:
     """Observe nothing."""
-
-
-class _Functions:
-    """The functions of a module that kernels apply to elements, each written when first needed."""
-
-    def __init__(self, module: ModuleBuilder, target: LlvmTarget) -> None:
-        self._module = module
-        self._target = target
-        self._known: dict[str, Function] = {}
-        self.cache = KernelCache()
-        module.write_function = self._function
-
-    def _function(self, comp: Computation) -> Function:
-        """Return the function of a flattened computation on scalars."""
-        key = computation_key(comp)
-        if key in self._known:
-            return self._known[key]
-        name = f"function_{len(self._known)}"
-        roles = assign_roles(comp)
-        plans = plan_kernels(comp, roles, self._target)
-        live = live_ranges(comp, roles)
-        assignment = assign_buffers(comp, live, plans, {}, self._target.buffer_alignment)
-        emitter = EntryEmitter(
-            self._module, name, self._target, live, assignment, self.cache, linkage="internal"
-        )
-        emitter.emit()
-        if emitter.imports.instructions or emitter.imports.uses_host:
-            raise HloError.at(
-                "unsupported", f"{comp.name}: what is applied to elements calls nothing outside"
-            )
-        constants = assignment.constants.add_to(self._module, name)
-        found = Function(name, assignment.results, assignment.arena_bytes, constants)
-        self._known[key] = found
-        return found

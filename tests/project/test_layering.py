@@ -40,12 +40,13 @@ ALLOWED: dict[str, set[str]] = {
     "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler"},
     "passes": _IR | {"io", "analysis", "eval", "expansions", "spmd", "testing"},
     "llvm": set(),
-    "codegen": _IR | {"analysis", "expansions", "llvm"},
+    "gpu": _VALUES,
+    "codegen": _IR | {"analysis", "expansions", "llvm", "gpu"},
     "runtime": _VALUES | {"io", "llvm"},
-    "objects": _VALUES | {"io", "host", "llvm", "codegen", "runtime"},
+    "objects": _VALUES | {"io", "host", "llvm", "codegen", "runtime", "gpu"},
     "compiler": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "codegen"}
-    | {"runtime", "objects"},
+    | {"runtime", "objects", "gpu"},
     "api": _IR
     | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"}
     | {"debug", "profiler", "reports"},
@@ -95,9 +96,11 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         | {"kernels.matmul.arithmetic", "kernels.matmul.microkernels.record"},
         "targets": {"llvm", "choices", "targets.base", "kernels"}
         | {"kernels.matmul.microkernels.record"},
+        "targets.gpu": {"llvm", "scalar", "targets.base", "loops", "plan", "kernels"},
         "lower": {"kernels"},
         "entry": {"llvm", "scalar", "targets.base", "loops", "plan", "kernels"},
         "report": {"loops", "plan", "entry"},
+        "launches": {"llvm", "scalar", "loops", "plan", "entry", "pipeline", "targets.gpu"},
         "pipeline": {"llvm", "loops", "plan", "targets.base", "lower", "entry", "report"},
     },
 }

@@ -89,17 +89,9 @@ class EntryState:
         for move in moves:
             target = self.pointers[move.target]
             if isinstance(move, StoreScalar):
-                self._store(move.shape, self.scalars[move.value], target)
+                store_scalar(self.b, move.shape, self.scalars[move.value], target)
             elif not is_empty(move.shape):
                 self.copy_bytes(self.pointers[move.source], target, move.shape)
-
-    def _store(self, shape: ArrayShape, value: Value, base: str) -> None:
-        if is_plain(shape):
-            store(self.b, shape, value, base, ())
-            return
-        store_prefix(self.b, shape, base)
-        with self.b.loop(0, num_positions(shape)) as at:
-            store_position(self.b, shape, base, at, lambda _: value)
 
     def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
         """Copy an array between two addresses."""
@@ -114,6 +106,16 @@ class EntryState:
         extent = Extent(-(-size // _COPY_BLOCK), _COPY_BLOCK / 4)
         arguments = [ptr(target), ptr(source), i64(size)]
         self.spend(self.kernels.launcher.launch(function, arguments, extent))
+
+
+def store_scalar(b: Builder, shape: ArrayShape, value: Value, base: str) -> None:
+    """Write an array of one element, in any layout."""
+    if is_plain(shape):
+        store(b, shape, value, base, ())
+        return
+    store_prefix(b, shape, base)
+    with b.loop(0, num_positions(shape)) as at:
+        store_position(b, shape, base, at, lambda _: value)
 
 
 def _copy_blocks(b: Builder) -> None:

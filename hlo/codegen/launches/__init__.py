@@ -1,0 +1,1 @@
+"""Programs for GPUs: what the entry function is for processors, the launch plan is for them."""

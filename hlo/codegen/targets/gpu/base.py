@@ -1,0 +1,186 @@
+"""What GPUs have in common: threads in blocks in a grid, shared memory, lanes that exchange values.
+
+A kernel is written for one thread. Kernels for GPUs ask which thread they are (`block.py`) and say
+how large their grid is, by returning a `Grid`. All others, written for processors, loop over a
+share of their iterations: there, each thread has a share of its own, of one iteration if it can.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from hlo.codegen.targets.base import Extent, Launcher, LlvmTarget, Plan
+
+if TYPE_CHECKING:
+    from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.llvm import Builder, Val
+    from hlo.ir import Instruction
+
+# Attributes of what all threads of a warp or a block have to reach together.
+TOGETHER = "convergent nounwind"
+# What stands for the width of vectors: threads compute elements one by one.
+_SCALAR_BITS = 32
+# Threads of a block of a kernel that is not written for GPUs.
+SHARE_THREADS = 128
+# Those that have work space of their own are so many at the most.
+_MOST_SHARES = 1 << 14
+
+
+@dataclass(frozen=True)
+class Grid(Extent):
+    """How many threads compute a kernel that is written for GPUs.
+
+    shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines.
+    """
+
+    blocks: int = 1
+    threads: int = 1
+    shared_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Gpu(LlvmTarget):
+    """A GPU by LLVM's names; a subclass for each maker.
+
+    cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. lanes: of a warp, the
+    threads that run in step and exchange values. shared_space: LLVM's address space of the memory
+    that a block shares. convention: LLVM's calling convention of a kernel. thread_register,
+    block_register: LLVM's functions that return the number of the thread, and of the block.
+    """
+
+    cpu: str
+    features: frozenset[str] = frozenset()
+
+    name: ClassVar[str]
+    lanes: ClassVar[int] = 32
+    shared_space: ClassVar[int] = 3
+    convention: ClassVar[str]
+    thread_register: ClassVar[str]
+    block_register: ClassVar[str]
+
+    @property
+    def vector_bits(self) -> int:
+        return _SCALAR_BITS
+
+    @property
+    def has_vectors(self) -> bool:
+        return False
+
+    @property
+    def has_half_conversion(self) -> bool:
+        return True
+
+    @property
+    def folds_loops(self) -> bool:
+        return False
+
+    @property
+    def most_shares(self) -> int:
+        return _MOST_SHARES
+
+    @property
+    def wanted_iterations(self) -> int:
+        # Threads are cheap: only the innermost loop is one thread's.
+        return 1 << 62
+
+    @property
+    def buffer_alignment(self) -> int:
+        return 256
+
+    @property
+    def most_shared_bytes(self) -> int:
+        """The largest shared memory of a block, static and dynamic."""
+        return 48 << 10
+
+    @abstractmethod
+    def barrier(self, b: Builder) -> None:
+        """Write a barrier of the block's threads."""
+
+    @abstractmethod
+    def exchange_word(self, b: Builder, word: Val, how: str, which: Val) -> Val:
+        """Return an i32 of another lane of the warp, all of whose lanes do this.
+
+        how: `xor` of the lane's number, so much `up` or `down` from it, or `idx`, the number.
+        """
+
+    @property
+    def thread(self) -> LlvmTarget:
+        """One thread as a machine of its own, which runs whole kernels alone."""
+        return ThreadTarget(self)
+
+    def launcher(self, b: Builder) -> Launcher:
+        return SequentialLauncher(b)
+
+
+@dataclass(frozen=True)
+class ThreadTarget(LlvmTarget):
+    """One thread of a GPU: functions that are applied to elements run on it."""
+
+    gpu: Gpu
+
+    @property
+    def triple(self) -> str:  # type: ignore[override]
+        return self.gpu.triple
+
+    @property
+    def data_layout(self) -> str:  # type: ignore[override]
+        return self.gpu.data_layout
+
+    @property
+    def features(self) -> frozenset[str]:  # type: ignore[override]
+        return self.gpu.features
+
+    @property
+    def vector_bits(self) -> int:
+        return _SCALAR_BITS
+
+    @property
+    def has_vectors(self) -> bool:
+        return False
+
+    @property
+    def has_half_conversion(self) -> bool:
+        return True
+
+    @property
+    def folds_loops(self) -> bool:
+        return False
+
+    @property
+    def most_shares(self) -> int:
+        return 1
+
+    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
+        from hlo.codegen.kernels.planners import plan_of
+
+        return plan_of(inst, roles, self)
+
+    def launcher(self, b: Builder) -> Launcher:
+        return SequentialLauncher(b)
+
+
+class SequentialLauncher(Launcher):
+    """Writes calls: the thread that launches a kernel does all of its iterations."""
+
+    def __init__(self, b: Builder) -> None:
+        self._b = b
+
+    def divides(self, extent: Extent) -> bool:
+        return not isinstance(extent, Grid)
+
+    def launch(self, function: str, arguments: Sequence[Val], extent: Extent) -> float:
+        from hlo.codegen.llvm import i64
+
+        assert self.divides(extent), function
+        self._b.call_void(function, [*arguments, i64(0), i64(extent.iterations)])
+        return extent.iterations * extent.cost
+
+    def finish(self) -> None:
+        """Launches share nothing."""
+
+    @property
+    def is_parallel(self) -> bool:
+        return False

@@ -1,0 +1,1 @@
+"""Kernels written for GPUs: each for one thread, which knows its block."""

@@ -1,0 +1,27 @@
+"""The choice of kernels on a GPU: those written for it, and else those of processors, by shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.fusion.rows import rows_of
+from hlo.codegen.kernels.planners import plan_of
+from hlo.codegen.loops.kernel import Planner
+from hlo.codegen.targets.base import Plan
+from hlo.codegen.targets.gpu.base import Gpu
+from hlo.codegen.targets.gpu.kernels.elements import emit_elements
+from hlo.ir import Instruction
+
+# Of opcodes with kernels for GPUs: a planner returns None where they do not fit.
+GRID_PLANNERS: dict[str, Planner] = {}
+
+
+def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:
+    """Return the kernels of an instruction. Raises HloError."""
+    if is_multi_output(inst) or (is_on_demand(inst) and rows_of(inst, roles) is None):
+        return Plan((emit_elements,))
+    planner = GRID_PLANNERS.get(inst.opcode)
+    found = planner(inst, roles, gpu) if planner is not None else None
+    return found or plan_of(inst, roles, gpu)

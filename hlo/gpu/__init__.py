@@ -1,0 +1,1 @@
+"""Programs for GPUs: launch plans, and the devices that run them."""
