@@ -101,13 +101,17 @@ class PlannedProgram:
         return list(self.assignment.results)
 
     @property
+    def unstored(self) -> set[Instruction]:
+        """The instructions whose values are in no memory of their own."""
+        found = {i for i, role in self.roles.items() if role in (Role.FUSED, Role.SCALAR)}
+        for inst in filter(is_multi_output, self.roles):
+            found.difference_update(inst.operands)
+        return found.union(self.live.offset)
+
+    @property
     def cost(self) -> Cost:
         """What a run does, counted."""
-        unstored = {i for i, role in self.roles.items() if role in (Role.FUSED, Role.SCALAR)}
-        for inst in filter(is_multi_output, self.roles):
-            unstored.difference_update(inst.operands)
-        unstored.update(self.live.offset)
-        return cost_of(self.entry, unstored.__contains__)
+        return cost_of(self.entry, self.unstored.__contains__)
 
 
 # Takes the name of a stage and a function that prints what it has made.

@@ -13,6 +13,8 @@ from enum import Enum
 
 import numpy as np
 
+from hlo.gpu.work import NOTHING, Work
+
 
 class Region(Enum):
     """Which memory of the device a place is in; `number` tells arguments and results apart."""
@@ -46,7 +48,8 @@ class Launch:
     """Runs a kernel: a grid of `blocks` blocks of `threads` threads.
 
     kernel: its name in the code. shared_bytes: dynamic shared memory of a block. places: whose
-    addresses it is called with. instruction: the HLO that it computes, by name.
+    addresses it is called with. instruction: the HLO that it computes, by name. work: what that
+    takes, for estimates.
     """
 
     kernel: str
@@ -55,6 +58,7 @@ class Launch:
     places: tuple[Place, ...]
     shared_bytes: int = 0
     instruction: str = ""
+    work: Work = NOTHING
 
 
 @dataclass(frozen=True)

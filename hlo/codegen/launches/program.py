@@ -28,6 +28,7 @@ from hlo.codegen.entry.commands import (
 from hlo.codegen.entry.functions import ElementFunctions
 from hlo.codegen.entry.state import store_scalar
 from hlo.codegen.launches.scalars import Scalar, ScalarWriter, Stored, formula, places_of
+from hlo.codegen.launches.work import KernelWork
 from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i64
 from hlo.codegen.loops.address import Indices, load
 from hlo.codegen.loops.element import ElementEmitter
@@ -38,6 +39,7 @@ from hlo.codegen.targets.gpu.base import SHARE_THREADS, Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block as ThreadBlock
 from hlo.gpu import plan
 from hlo.gpu.plan import LaunchPlan, Place, Region
+from hlo.gpu.work import NOTHING, Work
 from hlo.ir import Instruction
 from hlo.llvm import Function, LlvmModule
 from hlo.ops.control.flow import endless
@@ -107,6 +109,7 @@ class _Writer:
         # Writes itself where a function is applied to elements.
         ElementFunctions(self.module, gpu.thread)
         self.kernels = Kernels(self.module, gpu, Builder(self.module), KernelCache())
+        self.work = KernelWork(planned)
         self.steps: list[plan.Step] = []
         self.tasks: list[_Task] = []
         self.scalars: dict[Storage, Scalar] = {}
@@ -311,12 +314,13 @@ class _Writer:
         places += [self.place(x) for x in call.scratch]
         places += [Place(Region.CONSTANTS, at) for at in call.tables]
         scalars = [self.scalar(x) for x in inputs.scalars]
+        counted_work = self.work.of(call.inst).share(len(plan_.steps))
         for step in plan_.steps:
             emitted = self.kernels.emit(
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
                 len(call.scratch), len(call.tables),
             )  # fmt: skip
-            self._call(call.inst, emitted, places, scalars)
+            self._call(call.inst, emitted, places, scalars, counted_work)
         self._in_slots.clear()
 
     def _result_slot(self, inst: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
@@ -326,9 +330,9 @@ class _Writer:
 
     def _call(
         self, inst: Instruction, emitted: Emitted, places: Sequence[Place],
-        scalars: Sequence[Scalar],
+        scalars: Sequence[Scalar], work: Work,
     ) -> None:  # fmt: skip
-        """Write the launch of a kernel on places and scalars."""
+        """Write the launch of a kernel on places and scalars. work: if it does not say its own."""
         b = Builder(self.module)
         b.is_careful = True
         function, extent = self.module.functions[emitted.function], emitted.extent
@@ -353,7 +357,7 @@ class _Writer:
                 said = " ".join(w for w in function.parameters[n].split()[1:-1])
             parameters.append(f"ptr align {_alignment(place)} {said} {name}".replace("  ", " "))
         stem = emitted.function.removeprefix("kernel.")
-        self._launch(stem, b, parameters, (*places, *read), grid, inst)
+        self._launch(stem, b, parameters, (*places, *read), grid, inst, grid.work or work)
 
     def _by_shares(self, b: Builder, emitted: Emitted, arguments: Sequence[Val]) -> Grid:
         """Call a kernel that is written for processors, each thread for a share of its own."""
@@ -369,7 +373,7 @@ class _Writer:
 
     def _launch(
         self, stem: str, b: Builder, parameters: Sequence[str], places: tuple[Place, ...],
-        grid: Grid, inst: Instruction | None,
+        grid: Grid, inst: Instruction | None, work: Work = NOTHING,
     ) -> None:  # fmt: skip
         """Write the launch of a function as a kernel that the host sees."""
         function = Function(
@@ -388,8 +392,9 @@ class _Writer:
             if inst is not None:
                 self.instructions[name] = inst
         said = inst.name if inst is not None else ""
-        launch = plan.Launch(name, grid.blocks, grid.threads, places, grid.shared_bytes, said)
-        self.steps.append(launch)
+        self.steps.append(
+            plan.Launch(name, grid.blocks, grid.threads, places, grid.shared_bytes, said, work)
+        )
 
     # --- control --------------------------------------------------------------------------------
 

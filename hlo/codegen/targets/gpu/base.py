@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo.codegen.targets.base import Extent, Launcher, LlvmTarget, Plan
+from hlo.gpu.work import Work
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
@@ -33,12 +34,14 @@ _MOST_SHARES = 1 << 14
 class Grid(Extent):
     """How many threads compute a kernel that is written for GPUs.
 
-    shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines.
+    shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines. work:
+    what the kernel does, if it knows better than the counts of its instruction.
     """
 
     blocks: int = 1
     threads: int = 1
     shared_bytes: int = 0
+    work: Work | None = None
 
 
 @dataclass(frozen=True)

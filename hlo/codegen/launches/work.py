@@ -1,0 +1,58 @@
+"""What kernels do that do not say it themselves: counts of the instructions that they compute."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from hlo.analysis.cost import Cost, costs_of_instructions
+from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.pipeline import PlannedProgram
+from hlo.gpu.work import Unit, Work
+from hlo.ir import Instruction
+from hlo.values.types import ArrayShape, Shape
+
+_Costs = Callable[[Instruction], Cost]
+
+
+class KernelWork:
+    """The work of a program's kernels."""
+
+    def __init__(self, planned: PlannedProgram) -> None:
+        self._roles = planned.roles
+        self._costs: _Costs = costs_of_instructions(planned.unstored.__contains__)
+
+    def of(self, inst: Instruction) -> Work:
+        """Return what computing an instruction takes, with what is fused into it."""
+        counts: Counter[Unit] = Counter()
+        traffic = 0
+        for part in self._parts(inst):
+            cost = self._costs(part)
+            traffic += cost.bytes
+            counts[Unit.SPECIAL] += cost.transcendentals
+            counts[_unit(part.shape)] += cost.operations
+        return Work(tuple((unit, n) for unit, n in counts.items() if n), traffic)
+
+    def _parts(self, inst: Instruction) -> Iterator[Instruction]:
+        """Yield the instructions that a kernel computes, each once."""
+        stack = [*inst.operands] if is_multi_output(inst) else [inst]
+        seen = set(stack)
+        while stack:
+            part = stack.pop()
+            yield part
+            for operand in part.operands:
+                if self._roles.get(operand) is Role.FUSED and operand not in seen:
+                    seen.add(operand)
+                    stack.append(operand)
+
+
+def _unit(shape: Shape) -> Unit:
+    """Return what computes values of a shape; narrow floats are computed as f32."""
+    leaf = next((s for _, s in shape.leaves() if isinstance(s, ArrayShape)), None)
+    if leaf is None:
+        return Unit.INTEGER
+    kind = leaf.element_type
+    if not (kind.is_float or kind.is_complex):
+        return Unit.INTEGER
+    return Unit.F64 if kind.bits == (128 if kind.is_complex else 64) else Unit.F32
