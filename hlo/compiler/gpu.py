@@ -1,4 +1,4 @@
-"""Programs on GPUs, real ones and the SIMT machine: planned, written as PTX, run by launch plans."""
+"""Programs on GPUs, real ones and the SIMT machine: planned, written as PTX, run by their plan."""
 
 from __future__ import annotations
 

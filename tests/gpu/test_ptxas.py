@@ -56,5 +56,5 @@ def test_what_is_wrong_is_said(code: str) -> None:
 
 def test_where_there_is_none_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ptxas, "find_ptxas", lambda: None)
-    with pytest.raises(hlo.HloError, match="hlo-tools.cuda"):
+    with pytest.raises(hlo.HloError, match=r"hlo-tools\[cuda\]"):
         ptxas.assemble(KERNEL, "sm_80")
