@@ -96,6 +96,11 @@ class Target(ABC):
         return 256
 
     @property
+    def has_chains(self) -> bool:
+        """True when products are fused into the kernels that use them, see `chains`."""
+        return True
+
+    @property
     def buffer_alignment(self) -> int:
         """What offsets in the arena are multiples of, in bytes: a power of two."""
         return 64

@@ -90,6 +90,10 @@ class Gpu(LlvmTarget):
         return 1 << 62
 
     @property
+    def has_chains(self) -> bool:
+        return False
+
+    @property
     def buffer_alignment(self) -> int:
         return 256
 
