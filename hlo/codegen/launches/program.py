@@ -44,12 +44,11 @@ from hlo.ir import Instruction
 from hlo.llvm import Function, LlvmModule
 from hlo.ops.control.flow import endless
 from hlo.values.layout.plain import is_empty, size_bytes
-from hlo.values.types import PRED, S32, ArrayShape
+from hlo.values.types import PRED, S32, ArrayShape, Layout
 
 # Scalars in memory are so many bytes apart: the widest, a complex number of two doubles.
 _SLOT_BYTES = 16
-_PRED = ArrayShape(PRED, ())
-_INDEX = ArrayShape(S32, ())
+_PRED, _INDEX = (ArrayShape(et, (), layout=Layout.default(0)) for et in (PRED, S32))
 _REGIONS = {
     Origin.TEMP: Region.ARENA,
     Origin.CONSTANT: Region.CONSTANTS,
@@ -320,7 +319,8 @@ class _Writer:
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
                 len(call.scratch), len(call.tables),
             )  # fmt: skip
-            self._call(call.inst, emitted, places, scalars, counted_work)
+            if emitted.extent.iterations:
+                self._call(call.inst, emitted, places, scalars, counted_work)
         self._in_slots.clear()
 
     def _result_slot(self, inst: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
