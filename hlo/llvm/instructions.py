@@ -144,17 +144,33 @@ class Store(NamedTuple):
 
 
 class Alloca(NamedTuple):
-    """Memory on the stack for a number of values of a type. align: in bytes, 0 for the type's."""
+    """Memory on the stack for a number of values of a type. align: in bytes, 0 for the type's.
+
+    space: the address space of the stack.
+    """
 
     type: str
     number: int = 1
     align: int = 0
+    space: int = 0
     operands: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         count = f", i64 {self.number}" if self.number != 1 else ""
         align = f", align {self.align}" if self.align else ""
-        return f"alloca {self.type}{count}{align}"
+        space = f", addrspace({self.space})" if self.space else ""
+        return f"alloca {self.type}{count}{align}{space}"
+
+
+class Fence(NamedTuple):
+    """Orders accesses to memory. scope: among whom, `workgroup`. ordering: `release`, ..."""
+
+    scope: str
+    ordering: str
+    operands: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f'fence syncscope("{self.scope}") {self.ordering}'
 
 
 class ExtractElement(NamedTuple):
@@ -258,7 +274,7 @@ class Return(NamedTuple):
 
 Operation = (
     Binary | Unary | Compare | Select | Cast | Call | GetElementPtr | Load | Store | Alloca
-    | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch | Return
+    | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch | Return
 )  # fmt: skip
 
 

@@ -377,7 +377,7 @@ class _Writer:
     ) -> None:  # fmt: skip
         """Write the launch of a function as a kernel that the host sees."""
         function = Function(
-            "", parameters, ("nounwind", f'"nvvm.maxntid"="{grid.threads}"'),
+            "", parameters, ("nounwind", *self.gpu.kernel_attributes(grid.threads)),
             result=f"{self.gpu.convention} void",
         )  # fmt: skip
         b.finish(function)

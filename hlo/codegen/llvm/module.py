@@ -30,6 +30,9 @@ class ModuleBuilder(LlvmModule):
     write_function: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
+        spaces = [part[1:] for part in self.data_layout.split("-") if part.startswith("A")]
+        # The address space of the stack.
+        self.stack_space = int(spaces[0]) if spaces else 0
         self._unvectorized = self.node('!{!"llvm.loop.vectorize.enable", i1 false}')
         self._rolled = self.node('!{!"llvm.loop.unroll.disable"}')
         self._predicated: int | None = None

@@ -121,7 +121,13 @@ class Writer:
         name: of a value that was used already, for memory whose size is known late.
         """
         name = name or self.fresh()
-        self._entry.append(Instruction(name, Alloca(type_, count, align)))
+        space, own = self.module.stack_space, name
+        if space:
+            own = self.fresh()
+        self._entry.append(Instruction(own, Alloca(type_, count, align, space)))
+        if space:
+            generic = Cast("addrspacecast", f"ptr addrspace({space})", "ptr", (own,))
+            self._entry.append(Instruction(name, generic))
         self.allocated.add(name)
         return Val("ptr", name)
 

@@ -1,23 +1,21 @@
-"""AMD's GPUs."""
+"""AMD's GPUs. What is written here LLVM accepts; it has not run on hardware."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from hlo.codegen.llvm import Builder, Val
+from hlo.codegen.llvm import Builder, Val, i32
 from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
+from hlo.llvm import Call, Fence
 
-if TYPE_CHECKING:
-    from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.targets.base import Plan
-    from hlo.ir import Instruction
+# Models from here on have warps (AMD's word is wavefront) of 32 threads, those before of 64.
+_FIRST_NARROW = 1000
 
 
 @dataclass(frozen=True)
 class AmdGcn(Gpu):
-    """A GPU of AMD's; `cpu` is `gfx90a`, `gfx942`, ..."""
+    """A GPU of AMD's; `cpu` is `gfx90a`, `gfx942`, `gfx1100`, ..."""
 
     triple: str = "amdgcn-amd-amdhsa"
     data_layout: str = (
@@ -27,24 +25,60 @@ class AmdGcn(Gpu):
     )
 
     name: ClassVar[str] = "amdgcn"
-    lanes: ClassVar[int] = 64
     convention: ClassVar[str] = "amdgpu_kernel"
     thread_register: ClassVar[str] = "llvm.amdgcn.workitem.id.x"
     block_register: ClassVar[str] = "llvm.amdgcn.workgroup.id.x"
 
     @property
+    def model(self) -> int:
+        """The number in the name: 942 for `gfx942`, the last two digits of it hexadecimal."""
+        digits = self.cpu.removeprefix("gfx")
+        return int(digits[:-2]) * 100 + int(digits[-2:], 16)
+
+    @property
+    def lanes(self) -> int:
+        return 32 if self.model >= _FIRST_NARROW else 64
+
+    @property
     def most_shared_bytes(self) -> int:
         return 64 << 10
 
-    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_grid
-
-        return plan_on_grid(inst, roles, self)
+    def kernel_attributes(self, threads: int) -> tuple[str, ...]:
+        return (
+            f'"amdgpu-flat-work-group-size"="{threads},{threads}"',
+            '"uniform-work-group-size"="true"',
+        )
 
     def barrier(self, b: Builder) -> None:
+        # The instruction orders threads, not what they have written.
         name = "llvm.amdgcn.s.barrier"
         b.module.declare(name, "void", [], TOGETHER)
+        b.write(Fence("workgroup", "release"))
         b.call_void(name, [])
+        b.write(Fence("workgroup", "acquire"))
 
     def exchange_word(self, b: Builder, word: Val, how: str, which: Val) -> Val:
-        raise NotImplementedError
+        lane = self._lane(b)
+        if how == "xor":
+            source = b.binary("xor", lane, which)
+        elif how == "idx":
+            source = b.binary("and", which, i32(self.lanes - 1))
+        else:
+            moved = b.binary("add" if how == "down" else "sub", lane, which)
+            # A lane that would read beyond the warp keeps its own; -1 is a large unsigned number.
+            source = b.select(b.icmp("ult", moved, self.lanes), moved, lane)
+        name = "llvm.amdgcn.ds.bpermute"
+        b.module.declare(name, "i32", ["i32", "i32"], TOGETHER)
+        address = b.binary("shl", source, i32(2))
+        operands = (address.name, word.name)
+        return b.effect("i32", Call("", "i32", f"@{name}", ("i32", "i32"), operands))
+
+    def _lane(self, b: Builder) -> Val:
+        """Return the number of the lane: how many bits of the warp's mask are below it."""
+        count = i32(0)
+        for half in ("lo", "hi")[: self.lanes // 32]:
+            name = f"llvm.amdgcn.mbcnt.{half}"
+            b.module.declare(name, "i32", ["i32", "i32"], "nounwind memory(none)")
+            operands = ("-1", count.name)
+            count = b.op("i32", Call("", "i32", f"@{name}", ("i32", "i32"), operands))
+        return count

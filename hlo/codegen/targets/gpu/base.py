@@ -48,21 +48,25 @@ class Grid(Extent):
 class Gpu(LlvmTarget):
     """A GPU by LLVM's names; a subclass for each maker.
 
-    cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. lanes: of a warp, the
-    threads that run in step and exchange values. shared_space: LLVM's address space of the memory
-    that a block shares. convention: LLVM's calling convention of a kernel. thread_register,
-    block_register: LLVM's functions that return the number of the thread, and of the block.
+    cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. shared_space: LLVM's
+    address space of the memory that a block shares. convention: LLVM's calling convention of a
+    kernel. thread_register, block_register: LLVM's functions that return the number of the thread,
+    and of the block.
     """
 
     cpu: str
     features: frozenset[str] = frozenset()
 
     name: ClassVar[str]
-    lanes: ClassVar[int] = 32
     shared_space: ClassVar[int] = 3
     convention: ClassVar[str]
     thread_register: ClassVar[str]
     block_register: ClassVar[str]
+
+    @property
+    def lanes(self) -> int:
+        """How many threads a warp has: they run in step, and exchange values."""
+        return 32
 
     @property
     def vector_bits(self) -> int:
@@ -101,6 +105,15 @@ class Gpu(LlvmTarget):
     def most_shared_bytes(self) -> int:
         """The largest shared memory of a block, static and dynamic."""
         return 48 << 10
+
+    @abstractmethod
+    def kernel_attributes(self, threads: int) -> tuple[str, ...]:
+        """Return LLVM's attributes of a kernel with blocks of so many threads."""
+
+    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
+        from hlo.codegen.targets.gpu.planners import plan_on_grid
+
+        return plan_on_grid(inst, roles, self)
 
     @abstractmethod
     def barrier(self, b: Builder) -> None:

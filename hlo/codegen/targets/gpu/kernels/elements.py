@@ -32,7 +32,7 @@ def emit_elements(k: Kernel) -> Grid:
     groups = grouped(order, merged) if order else []
     sizes = [math.prod(shape.dims[d] for d in g) for g in groups]
     count = math.prod(sizes)
-    threads = min(THREADS, -(-count // 32) * 32)
+    threads = min(THREADS, -(-count // k.target.lanes) * k.target.lanes)
     at = block.global_index(threads)
     b.is_careful = True
     with b.when(b.compare("slt", at, count)):
