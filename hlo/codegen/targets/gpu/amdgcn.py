@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hlo.codegen.llvm import Builder, Val, i32
 from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
 from hlo.llvm import Call, Fence
+
+if TYPE_CHECKING:
+    from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.targets.base import Plan
+    from hlo.ir import Instruction
 
 # Models from here on have warps (AMD's word is wavefront) of 32 threads, those before of 64.
 _FIRST_NARROW = 1000
@@ -42,6 +48,11 @@ class AmdGcn(Gpu):
     @property
     def most_shared_bytes(self) -> int:
         return 64 << 10
+
+    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
+        from hlo.codegen.targets.gpu.planners import plan_on_grid
+
+        return plan_on_grid(inst, roles, self)
 
     def kernel_attributes(self, threads: int) -> tuple[str, ...]:
         return (

@@ -110,11 +110,6 @@ class Gpu(LlvmTarget):
     def kernel_attributes(self, threads: int) -> tuple[str, ...]:
         """Return LLVM's attributes of a kernel with blocks of so many threads."""
 
-    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_grid
-
-        return plan_on_grid(inst, roles, self)
-
     @abstractmethod
     def barrier(self, b: Builder) -> None:
         """Write a barrier of the block's threads."""
