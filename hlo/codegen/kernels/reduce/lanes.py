@@ -62,7 +62,7 @@ def row_in_lanes(
     position: the operand that tells the order. There are at least `LANES` elements.
     """
     b = w.b
-    known = _compared_positions(w.combiner, position)
+    known = compared_positions(w.combiner, position)
 
     def element(at: Index) -> list[Value]:
         return w.element(kept, w.reduced_at(at))
@@ -79,7 +79,7 @@ def row_in_lanes(
         half = b.binary("lshr", i64(LANES // 2), level).name
         with b.loop(0, b.maximum(half, vector), apart=True, multiple=vector) as j:
             both = strip.get(j), strip.get(b.add(j, half))
-            strip.put(follow(*_in_order(w, *both, position)), j)
+            strip.put(follow(*in_order(w, *both, position)), j)
     return strip.get()
 
 
@@ -143,7 +143,7 @@ def _shares(w: Reducer, first: Index, last: Index) -> Index:
     return b.udiv(b.add(b.sub(last, first), LANES - 1), LANES)
 
 
-def _compared_positions(combiner: Combiner, position: int) -> dict[Instruction, Val]:
+def compared_positions(combiner: Combiner, position: int) -> dict[Instruction, Val]:
     """Return what comparisons of positions result in if the first argument's element is earlier."""
     pair = [position, position + combiner.count]
     known: dict[Instruction, Val] = {}
@@ -157,7 +157,7 @@ def _compared_positions(combiner: Combiner, position: int) -> dict[Instruction, 
     return known
 
 
-def _in_order(
+def in_order(
     w: Reducer, x: list[Value], y: list[Value], position: int
 ) -> tuple[list[Value], list[Value]]:
     """Return two sets of values, that of the earlier element first."""

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.planners import plan_of
-from hlo.codegen.loops.kernel import Planner
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
+from hlo.codegen.targets.gpu.kernels import reduce
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
+from hlo.codegen.targets.gpu.kernels.rows import plan_rows
 from hlo.ir import Instruction
 
+GridPlanner = Callable[[Instruction, Mapping[Instruction, Role], Gpu], Plan | None]
 # Of opcodes with kernels for GPUs: a planner returns None where they do not fit.
-GRID_PLANNERS: dict[str, Planner] = {}
+GRID_PLANNERS: dict[str, GridPlanner] = {**reduce.PLANNERS}
 
 
 def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:
     """Return the kernels of an instruction. Raises HloError."""
     if is_multi_output(inst) or (is_on_demand(inst) and rows_of(inst, roles) is None):
         return Plan((emit_elements,))
+    if is_on_demand(inst) or inst.opcode == "reduce":
+        by_rows = plan_rows(inst, roles)
+        if by_rows is not None:
+            return by_rows
     planner = GRID_PLANNERS.get(inst.opcode)
     found = planner(inst, roles, gpu) if planner is not None else None
     return found or plan_of(inst, roles, gpu)
