@@ -143,6 +143,24 @@ class Store(NamedTuple):
         return f"store {self.type} {value}, ptr {address}{align}{note}"
 
 
+class AtomicUpdate(NamedTuple):
+    """Combines a value with what memory holds, at once; the result is what it held before.
+
+    opcode: `add`, `umax`, ... operands: the value, of `type`, and the address. scope: of the
+    threads that see it as one operation, by LLVM's name.
+    """
+
+    opcode: str
+    type: str
+    operands: tuple[str, ...]
+    scope: str
+
+    def __str__(self) -> str:
+        value, address = self.operands
+        what = f"atomicrmw {self.opcode} ptr {address}, {self.type} {value}"
+        return f'{what} syncscope("{self.scope}") monotonic'
+
+
 class Alloca(NamedTuple):
     """Memory on the stack for a number of values of a type. align: in bytes, 0 for the type's.
 
@@ -274,7 +292,7 @@ class Return(NamedTuple):
 
 Operation = (
     Binary | Unary | Compare | Select | Cast | Call | GetElementPtr | Load | Store | Alloca
-    | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch | Return
+    | AtomicUpdate | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch | Return
 )  # fmt: skip
 
 

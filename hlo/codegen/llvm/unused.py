@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hlo.llvm import Alloca, Call, Instruction, Line, Load, Operation
+from hlo.llvm import Alloca, AtomicUpdate, Call, Instruction, Line, Load, Operation
 
 # What may have effects, or be a name for memory that was given out.
-_KEPT = frozenset({Call, Load, Alloca})
+_KEPT = frozenset({Call, Load, Alloca, AtomicUpdate})
 
 
 def without_unused(lines: Sequence[Line]) -> list[Line]:

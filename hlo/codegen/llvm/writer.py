@@ -12,6 +12,7 @@ from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val
 from hlo.errors import Span
 from hlo.llvm import (
     Alloca,
+    AtomicUpdate,
     Binary,
     Branch,
     Call,
@@ -226,6 +227,14 @@ class Writer:
         is_nontemporal: nobody reads it soon.
         """
         self.write(Store(value.type, (value.name, address), align, is_nontemporal))
+
+    def atomic_update(self, opcode: str, value: Val, address: str, scope: str) -> Val:
+        """Combine a value with what memory holds, at once; returns what it held before.
+
+        scope: of the threads that see it as one operation, by LLVM's name.
+        """
+        operation = AtomicUpdate(opcode, value.type, (value.name, address), scope)
+        return self.effect(value.type, operation)
 
     def call(self, function: str, args: Sequence[Val], type_: str) -> Val:
         """Call a function, which may have effects; returns its result."""
