@@ -37,9 +37,9 @@ from hlo.llvm.module import Global, LlvmModule, Node
 from hlo.llvm.types import VectorType, as_vector, byte_size, overload, vector_type
 
 __all__ = [
-    "Alloca", "AtomicUpdate", "Binary", "Body", "Branch", "Call", "Cast", "Compare",
-    "Compiled", "CompiledFunctions", "ExtractElement", "Fence", "Function", "GetElementPtr",
-    "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule", "Load", "Location", "Loop",
+    "Alloca", "AtomicUpdate", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "Compiled",
+    "CompiledFunctions", "ExtractElement", "Fence", "Function", "GetElementPtr", "Global",
+    "InsertElement", "Instruction", "Label", "Line", "LlvmModule", "Load", "Location", "Loop",
     "LoopMetadata", "Node", "Operation", "Origin", "Phi", "Return", "Select", "ShuffleVector",
     "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload", "vector_type",
     "with_operands",

@@ -292,7 +292,8 @@ class Return(NamedTuple):
 
 Operation = (
     Binary | Unary | Compare | Select | Cast | Call | GetElementPtr | Load | Store | Alloca
-    | AtomicUpdate | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch | Return
+    | AtomicUpdate | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch
+    | Return
 )  # fmt: skip
 
 
