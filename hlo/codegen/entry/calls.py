@@ -130,9 +130,7 @@ class Kernels:
         for n, leaf in enumerate(inputs.scalars):
             held = scalar_parameter(leaf, n)
             params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
-        is_shared = self.launcher.divides(extent)
-        if is_shared:
-            params += ["i64 %begin", "i64 %end"]
+        params += self.launcher.parameters(extent)
         # If it were inlined into its task and its callers, it would be compiled that many times.
         function = Function(
             "", params, ("noinline", "nounwind"), linkage="internal",
@@ -140,7 +138,7 @@ class Kernels:
             origin=Origin(origin, (extent.iterations, extent.cost)) if origin else None,
         )  # fmt: skip
         k.b.finish(function)
-        if not is_shared:
+        if not self.launcher.divides(extent):
             # A kernel that is not divided is compiled for all iterations.
             share = {k.begin: "0", k.end: str(extent.iterations)}
             function.body = with_operands(function.body, share)

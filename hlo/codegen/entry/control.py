@@ -50,7 +50,7 @@ class Slot:
         return Cplx(*parts) if len(parts) == 2 else parts[0]
 
 
-def _slots(e: EntryState, inst: Instruction) -> dict[Path, Slot]:
+def slots_of(e: EntryState, inst: Instruction) -> dict[Path, Slot]:
     """Reserve a slot for each scalar of a result."""
     return {path: Slot(e.b, leaf) for path, leaf in array_leaves(inst) if not leaf.dims}
 
@@ -60,7 +60,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
     b, inst = e.b, loop.inst
     condition, body = inst.condition, inst.body
     e.moves(loop.enter)
-    slots = _slots(e, inst)
+    slots = slots_of(e, inst)
     for path, slot in slots.items():
         slot.put(e.scalar(inst.operands[0], path))
     head, run, done = (b.new_label(s) for s in ("while", "body", "endwhile"))
@@ -82,7 +82,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
             error = endless(inst)
             b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
-        e.iteration(loop, partial(_emit_body, e, loop, slots))
+        e.iteration(loop, partial(emit_body, e, loop, slots))
         e.is_light |= e.work - work_before < LIGHT_COST * (1 + len(loop.body.commands))
         once, counter = e.spent, counted(inst)
         is_short = counter is not None and counter.count * once <= _SHORT_LOOP
@@ -98,7 +98,8 @@ def emit_while(e: EntryState, loop: Loop) -> None:
         e.scalars[inst, path] = slot.get()
 
 
-def _emit_body(e: EntryState, loop: Loop, slots: Mapping[Path, Slot]) -> None:
+def emit_body(e: EntryState, loop: Loop, slots: Mapping[Path, Slot]) -> None:
+    """Write an iteration: the body, and the state that it leaves."""
     e.block(loop.body)
     e.moves(loop.carry)
     new = {path: e.scalar(loop.inst.body.root, path) for path in slots}
@@ -111,7 +112,7 @@ def emit_conditional(e: EntryState, branches: Branches) -> None:
     b, inst = e.b, branches.inst
     chosen = e.scalar(inst.operands[0])
     assert isinstance(chosen, Val)
-    slots = _slots(e, inst)
+    slots = slots_of(e, inst)
     labels = [b.new_label("branch") for _ in branches.branches]
     done = b.new_label("endif")
     if chosen.type == "i1":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.buffers import Buffer, Origin
@@ -27,6 +27,12 @@ from hlo.codegen.entry.commands import (
 )
 from hlo.codegen.entry.functions import ElementFunctions
 from hlo.codegen.entry.state import store_scalar
+from hlo.codegen.launches.one_block import (
+    OneBlockEmitter,
+    is_small,
+    loop_kernel,
+    turns_at_once,
+)
 from hlo.codegen.launches.scalars import Scalar, ScalarWriter, Stored, formula, places_of
 from hlo.codegen.launches.work import KernelWork
 from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i64
@@ -37,6 +43,7 @@ from hlo.codegen.plan.liveness import Path, Storage, array_leaves, collect_leave
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.gpu.base import SHARE_THREADS, Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block as ThreadBlock
+from hlo.codegen.targets.gpu.one_block import NotForOneBlock
 from hlo.gpu import plan
 from hlo.gpu.plan import LaunchPlan, Place, Region
 from hlo.gpu.work import NOTHING, Work
@@ -118,6 +125,7 @@ class _Writer:
         # Buffers of scalars that kernels write to slots instead.
         self._in_slots: dict[Buffer, Place] = {}
         self._entries: dict[str, str] = {}
+        self._block_kernels = KernelCache()
 
     def write(self) -> GpuProgram:
         a = self.assignment
@@ -404,6 +412,8 @@ class _Writer:
         self.moves(loop.enter)
         slots = {path: Stored(self.slot(), leaf) for path, leaf in _scalar_leaves(inst)}
         self._assign(slots, inst.operands[0])
+        if self._in_one_block(loop, slots):
+            return
         (tested,), (changed,) = condition.parameters, body.parameters
         for path, slot in slots.items():
             self.scalars[tested, path] = self.scalars[changed, path] = slot
@@ -423,6 +433,34 @@ class _Writer:
         self.steps.append(plan.While(tuple(testing), flag, tuple(running), trips, message))
         for path, slot in slots.items():
             self.scalars[inst, path] = slot
+
+    def _in_one_block(self, loop: Loop, slots: Mapping[Path, Stored]) -> bool:
+        """Write a small loop as one kernel; returns whether it is one."""
+        if not (self.gpu.has_counted_barriers and is_small(loop)):
+            return False
+        emitter = OneBlockEmitter(
+            self.module, "", replace(self.gpu, is_one_block=True), self.live, self.assignment,
+            self._block_kernels,
+        )  # fmt: skip
+        flag = self.slot()
+        try:
+            kernel = loop_kernel(
+                emitter, loop, self.place, self.scalars.__getitem__, slots, flag
+            )  # fmt: skip
+        except NotForOneBlock:
+            return False
+        named = kernel.parameters
+        parameters = [f"ptr align {_alignment(p)} {name}" for p, name in named.items()]
+        grid, counter = Grid(1, threads=kernel.threads), counted(loop.inst)
+        with self.inside() as steps:
+            self._launch("loop", emitter.b, parameters, tuple(named), grid, loop.inst)
+        if counter is not None and counter.count <= turns_at_once(loop):
+            self.steps += steps
+        else:
+            self.steps.append(plan.While(tuple(steps), flag, ()))
+        for path, slot in slots.items():
+            self.scalars[loop.inst, path] = slot
+        return True
 
     def _assign(self, slots: Mapping[Path, Stored], values: Instruction) -> None:
         """Write parallel assignments of the scalars of a value to slots."""

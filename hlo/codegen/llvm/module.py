@@ -16,6 +16,8 @@ class ModuleBuilder(LlvmModule):
     pointer_bits: int = 64
     # The result types of those that `Builder.shared` calls.
     shared: dict[str, str] = field(default_factory=dict)
+    # Bytes of the arrays in the shared memory of a GPU's block, by name.
+    block_memory: dict[str, int] = field(default_factory=dict)
     # Whether LLVM converts between `half` and `float` without calling a library.
     has_half_conversion: bool = False
     # Whether the larger of two floats, as `llvm.maximum` has it, takes few instructions.

@@ -132,6 +132,13 @@ class Writer:
         self.allocated.add(name)
         return Val("ptr", name)
 
+    def converted(self, type_: str, address: str) -> str:
+        """Return a global's address of another address space as a generic one, for the whole
+        function."""
+        name = self.fresh()
+        self._entry.append(Instruction(name, Cast("addrspacecast", type_, "ptr", (address,))))
+        return name
+
     def intrinsic(
         self, name: str, type_: str, args: Sequence[Val], others: Sequence[str] = ()
     ) -> Val:

@@ -180,6 +180,10 @@ class Launcher(ABC):
     def divides(self, extent: Extent) -> bool:
         """True when a kernel's iterations are worth sharing out."""
 
+    def parameters(self, extent: Extent) -> list[str]:
+        """Return what a kernel takes besides buffers and scalars, as LLVM IR writes it."""
+        return ["i64 %begin", "i64 %end"] if self.divides(extent) else []
+
     @abstractmethod
     def launch(self, function: str, arguments: Sequence[Val], extent: Extent) -> float:
         """Write the launch of all of a kernel's iterations, and the wait for them.

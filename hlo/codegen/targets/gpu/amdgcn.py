@@ -60,7 +60,8 @@ class AmdGcn(Gpu):
             '"uniform-work-group-size"="true"',
         )
 
-    def barrier(self, b: Builder) -> None:
+    def barrier(self, b: Builder, threads: Val | None = None) -> None:
+        assert threads is None
         # The instruction orders threads, not what they have written.
         name = "llvm.amdgcn.s.barrier"
         b.module.declare(name, "void", [], TOGETHER)

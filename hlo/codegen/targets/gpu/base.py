@@ -52,10 +52,12 @@ class Gpu(LlvmTarget):
     address space of the memory that a block shares. convention: LLVM's calling convention of a
     kernel. thread_register, block_register: LLVM's functions that return the number of the thread,
     and of the block.
+    is_one_block: kernels are called by one block, which does the work of all blocks of each.
     """
 
     cpu: str
     features: frozenset[str] = frozenset()
+    is_one_block: bool = False
 
     name: ClassVar[str]
     shared_space: ClassVar[int] = 3
@@ -110,9 +112,14 @@ class Gpu(LlvmTarget):
     def kernel_attributes(self, threads: int) -> tuple[str, ...]:
         """Return LLVM's attributes of a kernel with blocks of so many threads."""
 
+    @property
+    def has_counted_barriers(self) -> bool:
+        """True when the first threads of a block can wait for each other, without the others."""
+        return False
+
     @abstractmethod
-    def barrier(self, b: Builder) -> None:
-        """Write a barrier of the block's threads."""
+    def barrier(self, b: Builder, threads: Val | None = None) -> None:
+        """Write a barrier of the block's threads. threads: how many of them, if not all."""
 
     @abstractmethod
     def exchange_word(self, b: Builder, word: Val, how: str, which: Val) -> Val:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.codegen.llvm import Builder, Index, Val, i32
 from hlo.codegen.targets.gpu.base import Gpu
-from hlo.llvm import Call
+from hlo.llvm import Call, byte_size
 
 _PURE = "nounwind speculatable memory(none)"
 
@@ -23,6 +23,8 @@ class Block:
 
     def block(self) -> Val:
         """Return the number of the block in the grid, an i32."""
+        if self.gpu.is_one_block:
+            return Val("i32", "%block")
         return self._register(self.gpu.block_register)
 
     def lane(self) -> Val:
@@ -57,15 +59,21 @@ class Block:
         """Define an array in the block's shared memory; returns its address, a generic one."""
         module, space = self.b.module, self.gpu.shared_space
         name = f"shared.{len(module.globals)}"
+        module.block_memory[name] = count * byte_size(type_)
         module.define(
             name,
             f"internal addrspace({space}) global [{count} x {type_}] undef, align {align}",
         )
-        return f"addrspacecast (ptr addrspace({space}) @{name} to ptr)"
+        return self.b.converted(f"ptr addrspace({space})", f"@{name}")
 
     def barrier(self) -> None:
         """Wait until all threads of the block are here; what they wrote before is visible after."""
-        self.gpu.barrier(self.b)
+        # A kernel's caller may have more threads than the kernel.
+        self.gpu.barrier(self.b, Val("i32", "%threads") if self.gpu.is_one_block else None)
+
+    def barrier_of(self, threads: int) -> None:
+        """Wait until the first threads of the block are here, so many."""
+        self.gpu.barrier(self.b, i32(threads))
 
     # --- other lanes ----------------------------------------------------------------------------
 

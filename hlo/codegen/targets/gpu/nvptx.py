@@ -48,7 +48,16 @@ class Nvptx(Gpu):
     def kernel_attributes(self, threads: int) -> tuple[str, ...]:
         return (f'"nvvm.maxntid"="{threads}"',)
 
-    def barrier(self, b: Builder) -> None:
+    @property
+    def has_counted_barriers(self) -> bool:
+        return True
+
+    def barrier(self, b: Builder, threads: Val | None = None) -> None:
+        if threads is not None:
+            name = "llvm.nvvm.barrier.cta.sync.aligned.count"
+            b.module.declare(name, "void", ["i32", "i32"], TOGETHER)
+            b.call_void(name, [i32(1), threads])
+            return
         name = "llvm.nvvm.barrier.cta.sync.aligned.all"
         b.module.declare(name, "void", ["i32"], TOGETHER)
         b.call_void(name, [i32(0)])
