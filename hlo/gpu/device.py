@@ -6,19 +6,47 @@ run in order; `read` waits for all of them.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 
+class Replay(ABC):
+    """Launches and copies that were recorded, to be done again on the same addresses."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Do all of them, in order with what else is launched."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what keeps them."""
+
+
 class Device(ABC):
     """A GPU, or what stands for one."""
 
+    # --- code -----------------------------------------------------------------------------------
+
     @abstractmethod
-    def load(self, code: str) -> Any:
-        """Return kernels from their code (PTX), as `launch` takes them. Raises HloError."""
+    def load(self, code: str, binary: bytes = b"") -> Any:
+        """Return kernels from their code (PTX), as `launch` takes them. Raises HloError.
+
+        binary: what `machine_code` has returned for it, perhaps long ago.
+        """
+
+    def machine_code(self, code: str) -> bytes:
+        """Return code in a form that loads faster, nothing where there is none."""
+        return b""
+
+    def unload(self, code: Any) -> None:  # noqa: B027
+        """Give back what `load` returned."""
+
+    # --- memory ---------------------------------------------------------------------------------
 
     @abstractmethod
     def allocate(self, size: int, name: str = "") -> int:
@@ -45,6 +73,16 @@ class Device(ABC):
     def copy(self, target: int, source: int, size: int) -> None:
         """Copy bytes on the device."""
 
+    def forget(self, address: int) -> None:  # noqa: B027
+        """Take the content of memory that `allocate` returned as undefined again."""
+
+    @property
+    @abstractmethod
+    def allocated_bytes(self) -> int:
+        """How much memory is allocated at present."""
+
+    # --- launches -------------------------------------------------------------------------------
+
     @abstractmethod
     def launch(
         self, code: Any, kernel: str, blocks: int, threads: int, shared_bytes: int,
@@ -52,7 +90,35 @@ class Device(ABC):
     ) -> None:  # fmt: skip
         """Launch a kernel: `blocks` blocks of `threads` threads, with addresses as parameters."""
 
-    @property
-    @abstractmethod
-    def allocated_bytes(self) -> int:
-        """How much memory is allocated at present."""
+    def capture(self, record: Callable[[], None]) -> Replay | None:
+        """Return the launches and copies that `record` makes, which are not done yet, to be done
+        many times. None where a device has nothing that is faster than making them again."""
+        return None
+
+    def wait(self, check: Callable[[], None]) -> None:  # noqa: B027
+        """Wait for all that was launched. check: raises an error where that takes too long."""
+
+    def queue(self) -> Device:
+        """Return the device for launches that need not wait for those made here, of another thread
+        perhaps; until `close_queue`."""
+        return self
+
+    def close_queue(self) -> None:  # noqa: B027
+        """Give back what `queue` made, when all that was launched is done."""
+
+    def active(self) -> AbstractContextManager[None]:
+        """Make calls from this thread quicker as long as the context lasts."""
+        return nullcontext()
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def mark(self) -> Any:
+        """Note the time at which the device gets to this point."""
+        return time.perf_counter()
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Return the time between two marks."""
+        return float(end - start)
+
+    def forget_mark(self, mark: Any) -> None:  # noqa: B027
+        """Give back what keeps a mark."""

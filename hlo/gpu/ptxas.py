@@ -88,9 +88,11 @@ def assemble(ptx: str, cpu: str, *, optimization: int = 3) -> Assembled:
     with tempfile.TemporaryDirectory(prefix="hlo-ptxas-") as folder:
         source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(ptx)
-        command = [path, "-v", f"-arch={cpu}", f"-O{optimization}", source, "-o", target]
+        options = ["-v", f"-arch={cpu}", f"-O{optimization}", "-o", str(target), str(source)]
         # The folder's name is in no output: equal texts make equal cubins.
-        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+        done = subprocess.run(
+            [str(path), *options], capture_output=True, text=True, cwd=folder, check=False
+        )
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if "error" in line or "fatal" in line]
             told = (said or done.stderr.splitlines() or ["no message"])[0].replace(f"{folder}/", "")
