@@ -58,7 +58,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     steps = Steps()
     x, w = (_strided(steps, inst, n, roles, sums, target) for n in (0, 1))
     convolution = Convolution.of(inst, x, w, roles)
-    phases = [list(_phases(*sizes)) for sizes in convolution.spatial]
+    phases = [phases_of(*sizes) for sizes in convolution.spatial]
     if any(p.taps == 0 for dim in phases for p in dim):
         steps.emitters.append(fill_with_zeros)
     stencils: list[Stencil] = []
@@ -120,8 +120,13 @@ class Phase:
         )
 
 
+def phases_of(positions: int, d: WindowDim) -> list[Phase]:
+    """Return the phases of one dimension: one, unless the input is dilated."""
+    return list(_phases(positions, d))
+
+
 def _phases(positions: int, d: WindowDim) -> Iterator[Phase]:
-    """Yield the phases of one dimension: one, unless the input is dilated.
+    """Yield the phases of one dimension.
 
     Position p meets element i at tap t where `p * stride + t * rhs_dilate - pad_low` is
     `i * lhs_dilate`.

@@ -12,12 +12,17 @@ from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels import reduce
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
+from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
 from hlo.ir import Instruction
 
 GridPlanner = Callable[[Instruction, Mapping[Instruction, Role], Gpu], Plan | None]
 # Of opcodes with kernels for GPUs: a planner returns None where they do not fit.
-GRID_PLANNERS: dict[str, GridPlanner] = {**reduce.PLANNERS}
+GRID_PLANNERS: dict[str, GridPlanner] = {
+    **reduce.PLANNERS,
+    **contraction.PLANNERS,
+    **convolution.PLANNERS,
+}
 
 
 def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:

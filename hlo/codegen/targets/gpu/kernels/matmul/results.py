@@ -1,0 +1,84 @@
+"""What becomes of a sum: an element of the result, or one of several parts to add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo.codegen.kernels.matmul.product import Dims, Product, count
+from hlo.codegen.llvm import Index
+from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.gpu.base import Gpu, Grid
+from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.operands import Place
+from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
+
+_THREADS = 256
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Where a kernel's sums go.
+
+    partial: the number of the scratch memory for sums of parts of k, one array after the other; -1
+    where sums are whole and go to the result.
+    """
+
+    sum: Sum
+    partial: int = -1
+
+    def put(
+        self, k: Kernel, p: Product, part: Index, batch: Place, row: Place, column: Place,
+        value: Value,
+    ) -> None:  # fmt: skip
+        """Write a sum of the part-th part of k."""
+        b = k.b
+        at: Index = 0
+        for place in (batch, row, column):
+            at = b.add(at, place.offset(b, "c"))
+        if self.partial < 0:
+            stored = self.sum.stored(b, value)
+            self.sum.store.store(b, stored, k.outputs[0], b.add(at, p.c_offset))
+            return
+        at = self._number(k, p, batch, row, column)
+        at = b.add(b.mul(part, count(p.batch) * count(p.m) * count(p.n)), at)
+        scalar.store(b, self.sum.total, value, k.scratch[self.partial], at)
+
+    def _number(self, k: Kernel, p: Product, *places: Place) -> Index:
+        """Return the number of an element among all, counted along n first."""
+        b = k.b
+        at: Index = 0
+        for place in places:
+            for d, i in zip(place.dims, place.digits, strict=True):
+                at = b.add(b.mul(at, d.size), i)
+        return at
+
+
+@dataclass(frozen=True)
+class AddParts:
+    """Adds up the sums of the parts of k, in order: a thread an element."""
+
+    p: Product
+    ending: Ending
+    parts: int
+
+    def __call__(self, k: Kernel) -> Grid:
+        assert isinstance(k.target, Gpu)
+        b, p, sums = k.b, self.p, self.ending.sum
+        dims: Dims = (*p.batch, *p.m, *p.n)
+        total = count(dims)
+        at = Block(b, k.target).global_index(_THREADS)
+        with b.when(b.compare("slt", at, total)):
+            memory = k.scratch[self.ending.partial]
+            found = scalar.load(b, sums.total, memory, at)
+            for part in range(1, self.parts):
+                found = sums.add(
+                    b, found, scalar.load(b, sums.total, memory, b.add(at, part * total))
+                )
+            digits = split_index(b, at, [d.size for d in dims]) if dims else []
+            place = Place(dims, tuple(digits))
+            stored = sums.stored(b, found)
+            where = b.add(place.offset(b, "c"), p.c_offset)
+            sums.store.store(b, stored, k.outputs[0], where)
+        return Grid(total, self.parts, -(-total // _THREADS), _THREADS)
