@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "eval": _IR | {"analysis", "host"},
     "spmd": _IR | {"analysis", "expansions"},
     "frontends": _IR | {"io", "verifier", "eval"},
-    "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler"},
+    "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler", "gpu"},
     "passes": _IR | {"io", "analysis", "eval", "expansions", "spmd", "testing"},
     "llvm": set(),
     "gpu": _VALUES,

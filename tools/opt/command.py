@@ -24,6 +24,7 @@ from ..command_line.debug_options import DebugOptions
 from ..command_line.partition_report import PartitionReports
 from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
 from ..command_line.platforms import GPU_ONLY, KNOWN, note_status, stage_of
+from .device_cost import device_cost
 from .memory_report import show_memory
 from .op_lists import list_operations, list_unsupported
 from .page_report import is_page, write_page
@@ -136,6 +137,10 @@ class _OptTool(Tool):
               help="Print the cost of each instruction of the entry computation, the most "
               "expensive first."
 )  # fmt: skip
+@click.option("--device", metavar="NAME",
+              help="With --cost: also what each kernel takes on a GPU that need not be here: "
+              "a100, h100, h200 or rtx4090."
+)  # fmt: skip
 @click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
               help="As in XLA's tool: any but `transforms` without --passes runs the default "
               "pipeline. Code is generated for CPUs only.")  # fmt: skip
@@ -163,7 +168,7 @@ def main(
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
     input_form: str | None, network: str | None, simulate: str | None, partition_report: str | None,
-    profile: str | None,
+    profile: str | None, device: str | None,
     **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
@@ -178,6 +183,7 @@ def main(
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
       hlo-opt model.hlo --report model.html --profile profile.json
       hlo-opt model.hlo --memory
+      hlo-opt model.hlo --cost --device h100
       hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
       hlo-opt partitioned.hlo --simulate devices=64,topology=torus:8x8,bandwidth=90GB/s
     """
@@ -197,6 +203,8 @@ def main(
         raise click.UsageError("--compiled goes with --list-ops.")
     if network is not None and report != "stats":
         raise click.UsageError("--network goes with --stats.")
+    if device is not None and report != "cost":
+        raise click.UsageError("--device goes with --cost.")
     if simulate is not None:
         if report is not None:
             raise click.UsageError(f"--simulate and --{report} are two reports: one at a time.")
@@ -233,6 +241,8 @@ def main(
 
     def show(module: Module) -> bytes:
         if report is not None:
+            if device is not None:
+                return device_cost(module, device, flags.passes, strictness, as_json).encode()
             return _report(module, report, simulate or network or "", as_json).encode()
         if emit_proto:
             return _debug_string(module).encode()

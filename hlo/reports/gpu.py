@@ -1,0 +1,137 @@
+"""What a run of a module takes on a GPU, kernel by kernel, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.compiler.gpu_cost import GpuCost, gpu_cost
+from hlo.gpu.model import KernelEstimate, device_named
+from hlo.ir import Module
+from hlo.reports.numbers import bytes_text, count_text, table
+
+_HEAD = (
+    "kernel", "runs", "blocks", "threads", "regs", "shared", "occupancy", "operations", "tensor",
+    "bytes", "us each", "roof", "bound by",
+)  # fmt: skip
+_LEFT = (0, len(_HEAD) - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class GpuReport:
+    """The kernels of a run on a GPU, those that take longest first; prints as a table.
+
+    >>> import hlo
+    >>> module = hlo.parse("f32[8] sqrt(f32[8] x)")
+    >>> gpu_report(module, "h100").cost.estimate.launches
+    1
+    """
+
+    cost: GpuCost
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as dictionaries and numbers, as `--cost --device --json` prints it."""
+        total, spills = self.cost.estimate, self.cost.spills
+        return {
+            "module": self.cost.module,
+            "device": total.device.name,
+            "registers": self._registers,
+            "kernels": [self._row(k, spills) for k in self._ordered],
+            "launches": total.launches,
+            "copies": total.copies,
+            "host_calls": total.host_calls,
+            "bytes": total.global_bytes,
+            "operations": {unit.value: n for unit, n in total.operations.items()},
+            "tensor_share": total.tensor_share,
+            "seconds": total.seconds,
+            "roof_seconds": total.roof_seconds,
+            "exact": total.is_exact,
+            "warnings": self.warnings,
+        }
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a kernel writer would look at."""
+        found = [
+            f"{name}: {size} bytes of spilled registers" for name, size in self.cost.spills.items()
+        ]
+        for kernel in self._ordered:
+            if not kernel.occupancy.blocks:
+                limit = kernel.occupancy.limit
+                found.append(f"{kernel.launch.kernel}: a block takes more {limit} than there is")
+        return found
+
+    @property
+    def _registers(self) -> str:
+        return "ptxas" if self.cost.resources is not None else "estimate"
+
+    @property
+    def _ordered(self) -> list[KernelEstimate]:
+        return sorted(self.cost.estimate.kernels, key=lambda k: -k.runs * k.seconds)
+
+    def _row(self, k: KernelEstimate, spills: dict[str, int]) -> dict[str, Any]:
+        launch = k.launch
+        return {
+            "kernel": launch.kernel,
+            "instruction": launch.instruction,
+            "runs": k.runs,
+            "blocks": launch.blocks,
+            "threads": launch.threads,
+            "registers": k.block.registers,
+            "shared_bytes": k.block.shared_bytes,
+            "spill_bytes": spills.get(launch.kernel, 0),
+            "occupancy": k.occupancy.share,
+            "limit": k.occupancy.limit,
+            "bytes": launch.work.global_bytes,
+            "operations": {unit.value: n for unit, n in launch.work.operations},
+            "tensor_share": k.tensor_share,
+            "seconds": k.seconds,
+            "roof_seconds": k.roof_seconds,
+            "bound": k.bound,
+        }
+
+    def __repr__(self) -> str:
+        total = self.cost.estimate
+        rows = [_HEAD, *map(_cells, self._ordered)]
+        more = "" if total.is_exact else ", or more: a loop or branch is not known"
+        roof = 100 * total.roof_seconds / total.seconds if total.seconds else 100.0
+        return "\n".join([
+            f"{self.cost.module} on {total.device.name}, estimated; registers: {self._registers}",
+            *table(rows, _LEFT),
+            "",
+            f"  launches       {total.launches}{more}",
+            f"  copies         {total.copies}, {bytes_text(total.copied_bytes)}",
+            *([f"  host calls     {total.host_calls}, not timed"] if total.host_calls else []),
+            f"  memory         {bytes_text(total.global_bytes)}",
+            f"  operations     {count_text(sum(total.operations.values()))}, "
+            f"{100 * total.tensor_share:.0f} % on tensor cores",
+            f"  time           {_microseconds(total.seconds)} us",
+            f"  roof           {_microseconds(total.roof_seconds)} us, {roof:.0f} % of it",
+            *(f"  warning: {said}" for said in self.warnings),
+        ])  # fmt: skip
+
+
+def gpu_report(
+    module: Module, device: str, *, passes: str = "default", verify: str = "strict"
+) -> GpuReport:
+    """Return what a run of a module takes on a GPU by name, `h100`. Raises HloError.
+
+    passes, verify: as for `hlo.compile`.
+    """
+    return GpuReport(gpu_cost(module, device_named(device), passes=passes, verify=verify))
+
+
+def _cells(k: KernelEstimate) -> tuple[str, ...]:
+    launch, work = k.launch, k.launch.work
+    return (
+        launch.kernel, str(k.runs), str(launch.blocks), str(launch.threads),
+        str(k.block.registers), bytes_text(k.block.shared_bytes),
+        f"{100 * k.occupancy.share:.0f} %", count_text(work.all_operations),
+        f"{100 * k.tensor_share:.0f} %" if work.tensor_operations else "",
+        bytes_text(work.global_bytes), _microseconds(k.seconds), f"{100 * k.roof_share:.0f} %",
+        k.bound,
+    )  # fmt: skip
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{1e6 * seconds:.4g}" if seconds < 1e-2 else f"{1e6 * seconds:,.0f}"
