@@ -122,7 +122,7 @@ def plan_running(inst: Instruction, combiner: Combiner, target: Target) -> Plan 
     return Plan((_block_totals, _along), sizes)
 
 
-class _Emitter:
+class RunningEmitter:
     """Emission of running totals into one kernel."""
 
     def __init__(self, k: Kernel) -> None:
@@ -179,7 +179,7 @@ class _Emitter:
 
 def _block_totals(k: Kernel) -> Extent:
     """Store the total of every block except the last one of its row."""
-    w = _Emitter(k)
+    w = RunningEmitter(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
     with b.loop(k.begin, k.end) as share:
@@ -199,7 +199,7 @@ def _block_totals(k: Kernel) -> Extent:
 
 
 def _add_chunks(
-    w: _Emitter, acc: Accumulators, line: Sequence[Index], lo: Index, hi: Index
+    w: RunningEmitter, acc: Accumulators, line: Sequence[Index], lo: Index, hi: Index
 ) -> None:
     """Add up elements of a row, those of each chunk first: sums of few are rounded less."""
     b, chunk = w.b, Accumulators(w.b, w.held)
@@ -214,7 +214,7 @@ def _add_chunks(
 
 def _along(k: Kernel) -> Extent:
     """Write the prefix sums block by block."""
-    w = _Emitter(k)
+    w = RunningEmitter(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
     started = b.alloca("i1").name
@@ -238,7 +238,7 @@ def _along(k: Kernel) -> Extent:
 class _Total:
     """The total so far, with a flag for the empty one."""
 
-    def __init__(self, w: _Emitter, acc: Accumulators, flag: str | None) -> None:
+    def __init__(self, w: RunningEmitter, acc: Accumulators, flag: str | None) -> None:
         self.w, self.acc, self.flag = w, acc, flag
 
     def reset(self, start: Sequence[Value] | None) -> None:
@@ -270,7 +270,7 @@ class _Total:
         return self.acc.get()
 
 
-def _totals_of(w: _Emitter, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
+def _totals_of(w: RunningEmitter, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
     """Write prefix sums of elements in memory order, given the address of each."""
     b = w.b
     vector = Vector.of(w.k.target, w.combiner)
@@ -369,7 +369,7 @@ class Vector:
 
 def _across(k: Kernel) -> Extent:
     """Write the totals of strips of adjacent rows, position by position."""
-    w = _Emitter(k)
+    w = RunningEmitter(k)
     b, r = k.b, w.r
     outer, minor = r.lines[:-1], r.lines[-1]
     width = r.shape.dims[minor]

@@ -44,7 +44,7 @@ def plan_select_and_scatter(
     return Plan((_scatter, _round), (shape.num_elements * combiner.held[0].byte_width,))
 
 
-class _Emitter:
+class ScatterEmitter:
     """Emission of a select-and-scatter into one kernel."""
 
     def __init__(self, k: Kernel) -> None:
@@ -157,7 +157,7 @@ class _Emitter:
 
 def _scatter(k: Kernel) -> Extent:
     """Fill the result with the initial value, then add to it window by window."""
-    w = _Emitter(k)
+    w = ScatterEmitter(k)
     b, windows = k.b, w.windows
     sliding, own = windows.sliding, w.size(w.own)
     strips = -(-w.width // w.strip)
@@ -185,7 +185,7 @@ def _scatter(k: Kernel) -> Extent:
 class _Single:
     """One window at a time, with the position of the selected element, -1 for none."""
 
-    def __init__(self, w: _Emitter) -> None:
+    def __init__(self, w: ScatterEmitter) -> None:
         self.w = w
         self.value = Accumulators(w.b, [element_type(w.operand)])
         self.place = Accumulators(w.b, [S64])
@@ -218,7 +218,7 @@ class _Columns:
     scatter to the elements that their lanes select.
     """
 
-    def __init__(self, w: _Emitter) -> None:
+    def __init__(self, w: ScatterEmitter) -> None:
         self.w = w
         self.values = Accumulators(w.b, [element_type(w.operand)], w.strip)
         self.numbers = Accumulators(w.b, [w.number_type], w.strip)
@@ -254,7 +254,7 @@ class _Columns:
         w.over_window(window, add)
 
 
-def _nothing(w: _Emitter) -> Value:
+def _nothing(w: ScatterEmitter) -> Value:
     """Return the placeholder value of an empty selection."""
     et = element_type(w.operand)
     return scalar.constant(et, et.dtype.type(0))
@@ -262,7 +262,7 @@ def _nothing(w: _Emitter) -> Value:
 
 def _round(k: Kernel) -> Extent:
     """Write the sums in the workspace to the result."""
-    w = _Emitter(k)
+    w = ScatterEmitter(k)
 
     def body(at: Indices) -> None:
         total = w.get(w.offset(dict(enumerate(at))))

@@ -112,7 +112,7 @@ def _end_of(b: Builder, a: Index, by: int) -> Index:
     return b.udiv(b.maximum(b.add(a, by), 0), by)
 
 
-class _Emitter:
+class WindowEmitter:
     """Emission of a reduce-window into one kernel."""
 
     def __init__(self, k: Kernel) -> None:
@@ -202,7 +202,7 @@ def _slides_in_strips(w: Windows, minor: int, combiner: Combiner) -> bool:
 
 def _whole_windows(k: Kernel) -> Extent:
     """Reduce windows one at a time, in registers."""
-    w = _Emitter(k)
+    w = WindowEmitter(k)
     sliding, window = w.windows.sliding, w.windows.window
     offsets = list(itertools.product(*(range(window[d].size) for d in sliding)))
 
@@ -228,7 +228,7 @@ def _whole_windows(k: Kernel) -> Extent:
 
 def _each_window(k: Kernel) -> Extent:
     """Reduce windows one at a time, element by element in row-major order."""
-    w = _Emitter(k)
+    w = WindowEmitter(k)
     acc = Accumulators(k.b, w.combiner.held)
 
     def body(indices: Indices) -> None:
@@ -241,7 +241,7 @@ def _each_window(k: Kernel) -> Extent:
     return Extent(extent.iterations, extent.cost * _reach(w))
 
 
-def _reach(w: _Emitter) -> float:
+def _reach(w: WindowEmitter) -> float:
     """Return the approximate number of elements of a window."""
     pairs = zip(w.windows.window, w.windows.dims, strict=True)
     return float(max(1, math.prod(min(d.size, n) for d, n in pairs)))
@@ -249,7 +249,7 @@ def _reach(w: _Emitter) -> float:
 
 def _strips(k: Kernel) -> Extent:
     """Reduce strips of adjacent windows together."""
-    w = _Emitter(k)
+    w = WindowEmitter(k)
     b, dims = k.b, w.windows.out
     columns = w.columns
     outer = w.order[: len(w.order) - len(columns)]
@@ -289,7 +289,7 @@ def _strips(k: Kernel) -> Extent:
 
 
 def _slide(
-    w: _Emitter,
+    w: WindowEmitter,
     acc: Accumulators,
     place: Mapping[int, Index],
     d: int,

@@ -10,16 +10,18 @@ from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.planners import plan_of
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
-from hlo.codegen.targets.gpu.kernels import reduce
+from hlo.codegen.targets.gpu.kernels import reduce, scan
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
+from hlo.codegen.targets.gpu.kernels.transpose import plan_transposes
 from hlo.ir import Instruction
 
 GridPlanner = Callable[[Instruction, Mapping[Instruction, Role], Gpu], Plan | None]
 # Of opcodes with kernels for GPUs: a planner returns None where they do not fit.
 GRID_PLANNERS: dict[str, GridPlanner] = {
     **reduce.PLANNERS,
+    **scan.PLANNERS,
     **contraction.PLANNERS,
     **convolution.PLANNERS,
 }
@@ -27,8 +29,10 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
 
 def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:
     """Return the kernels of an instruction. Raises HloError."""
-    if is_multi_output(inst) or (is_on_demand(inst) and rows_of(inst, roles) is None):
+    if is_multi_output(inst):
         return Plan((emit_elements,))
+    if is_on_demand(inst) and rows_of(inst, roles) is None:
+        return plan_transposes(inst, roles) or Plan((emit_elements,))
     if is_on_demand(inst) or inst.opcode == "reduce":
         by_rows = plan_rows(inst, roles)
         if by_rows is not None:
