@@ -270,7 +270,9 @@ class _Total:
         return self.acc.get()
 
 
-def _totals_of(w: RunningEmitter, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
+def _totals_of(
+    w: RunningEmitter, total: _Total, place: Callable[[Index], Indices], count: Index
+) -> None:
     """Write prefix sums of elements in memory order, given the address of each."""
     b = w.b
     vector = Vector.of(w.k.target, w.combiner)

@@ -194,7 +194,7 @@ class _Single:
         """Select an element of a window, and add its source value there."""
         w, b = self.w, self.w.b
         self.place.put([Val("i64", "-1")])
-        self.value.put([_nothing(w)])
+        self.value.put([nothing(w)])
 
         def visit(at: dict[int, Index], _: Index) -> None:
             (kept,), (place,) = self.value.get(), self.place.get()
@@ -228,7 +228,7 @@ class _Columns:
         w, b = self.w, self.w.b
         with w.column() as (j, _):
             self.numbers.put([scalar.constant(w.number_type, w.number_type.dtype.type(-1))], j)
-            self.values.put([_nothing(w)], j)
+            self.values.put([nothing(w)], j)
 
         def choose(at: dict[int, Index], number: Index) -> None:
             here = scalar.from_index(b, number, w.number_type)
@@ -254,7 +254,7 @@ class _Columns:
         w.over_window(window, add)
 
 
-def _nothing(w: ScatterEmitter) -> Value:
+def nothing(w: ScatterEmitter) -> Value:
     """Return the placeholder value of an empty selection."""
     et = element_type(w.operand)
     return scalar.constant(et, et.dtype.type(0))

@@ -10,7 +10,7 @@ from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.planners import plan_of
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
-from hlo.codegen.targets.gpu.kernels import reduce, scan
+from hlo.codegen.targets.gpu.kernels import reduce, windows
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
@@ -21,7 +21,7 @@ GridPlanner = Callable[[Instruction, Mapping[Instruction, Role], Gpu], Plan | No
 # Of opcodes with kernels for GPUs: a planner returns None where they do not fit.
 GRID_PLANNERS: dict[str, GridPlanner] = {
     **reduce.PLANNERS,
-    **scan.PLANNERS,
+    **windows.PLANNERS,
     **contraction.PLANNERS,
     **convolution.PLANNERS,
 }

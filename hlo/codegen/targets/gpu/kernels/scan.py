@@ -340,6 +340,3 @@ class _Together(_Emitter):
         both = chosen(block, exists, self.follow(warps_before, before), warps_before)
         value = chosen(block, is_later, both, before)
         return b.binary("or", exists, is_later), value, whole
-
-
-PLANNERS = {"reduce-window": plan_scan}
