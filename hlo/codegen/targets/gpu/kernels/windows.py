@@ -181,7 +181,7 @@ class Scatter:
 
 
 def _windows_with(w: ScatterEmitter, d: int, at: Index) -> tuple[Index, Index]:
-    """Return the first window that an index is in along a dimension, and the one behind the last."""
+    """Return the first window that an index is in, and the one behind the last, of a dimension."""
     b, window = w.b, w.windows.window[d]
     place = b.add(at, window.pad_low)
     first = b.udiv(b.add(b.maximum(b.sub(place, window.size), -1), window.stride), window.stride)
