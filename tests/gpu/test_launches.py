@@ -1,0 +1,152 @@
+"""Launch plans: which launches a program takes, and where its scalars lie."""
+
+from __future__ import annotations
+
+import pytest
+
+from hlo.codegen.launches.program import GpuProgram, write_launches
+from hlo.codegen.targets.gpu import Nvptx
+from hlo.compiler.lowering import Clock, plan
+from hlo.frontends.text import parse
+from hlo.gpu.plan import Copy, HostCall, Launch, Region, Switch, While
+
+GPU = Nvptx("sm_90")
+
+
+def program(text: str) -> GpuProgram:
+    return write_launches(plan(parse(text), GPU, Clock(), passes=""), GPU)
+
+
+def entry(body: str, functions: str = "") -> str:
+    return f"HloModule m\n{functions}\nENTRY e {{\n{body}\n}}\n"
+
+
+def test_a_chain_of_elementwise_operations_is_one_launch() -> None:
+    p = program(
+        entry(
+            "x = f32[100,8] parameter(0)\n s = f32[] parameter(1)\n q = f32[] multiply(s, s)\n"
+            "b = f32[100,8] broadcast(q), dimensions={}\n y = f32[100,8] add(x, b)\n"
+            "ROOT z = f32[100,8] tanh(y)"
+        )
+    )
+    (launch,) = p.plan.steps
+    assert isinstance(launch, Launch)
+    assert [place.region for place in launch.places] == [
+        Region.RESULT,
+        Region.ARGUMENT,
+        Region.ARGUMENT,
+    ]
+    assert p.instructions[launch.kernel].name == "z"
+    assert not p.plan.scalar_bytes
+
+
+def test_scalars_that_are_results_are_stored_by_one_launch() -> None:
+    p = program(
+        entry(
+            "s = f32[] parameter(0)\n t = f32[] parameter(1)\n a = f32[] add(s, t)\n"
+            "b = f32[] multiply(a, t)\n ROOT r = (f32[], f32[]) tuple(a, b)"
+        )
+    )
+    (launch,) = p.plan.steps
+    assert isinstance(launch, Launch)
+    assert (launch.blocks, launch.threads) == (1, 1)
+
+
+def test_equal_kernels_are_written_once() -> None:
+    p = program(
+        entry(
+            "x = f32[9] parameter(0)\n y = f32[9] parameter(1)\n a = f32[9] exponential(x)\n"
+            "b = f32[9] exponential(y)\n ROOT r = (f32[9], f32[9]) tuple(a, b)"
+        )
+    )
+    first, second = p.plan.launches
+    assert first.kernel == second.kernel
+    assert first.places != second.places
+
+
+_STEP = """
+cond {{ p = (s32[], f32[{n}]) parameter(0) i = s32[] get-tuple-element(p), index=0
+ ROOT c = pred[] compare(i, {end}), direction=LT }}
+body {{ p = (s32[], f32[{n}]) parameter(0) i = s32[] get-tuple-element(p), index=0
+ x = f32[{n}] get-tuple-element(p), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+ r = f32[{n}] reverse(x), dimensions={{0}} y = f32[{n}] add(x, r)
+ ROOT t = (s32[], f32[{n}]) tuple(j, y) }}
+"""
+
+
+def _loop(n: int, end: str = "s32[] constant(9)") -> str:
+    functions = _STEP.format(n=n, end="end").replace("ROOT c", f"end = {end} ROOT c")
+    return entry(
+        f"x = f32[{n}] parameter(0)\n zero = s32[] constant(0)\n"
+        f"t = (s32[], f32[{n}]) tuple(zero, x)\n"
+        f"w = (s32[], f32[{n}]) while(t), condition=cond, body=body\n"
+        f"ROOT r = f32[{n}] get-tuple-element(w), index=1",
+        functions,
+    )
+
+
+def test_a_small_loop_is_one_launch_of_one_block() -> None:
+    p = program(_loop(100))
+    loop = p.plan.launches[-1]
+    assert loop.blocks == 1
+    assert not [step for step in p.plan.all_steps() if isinstance(step, While)]
+
+
+def test_a_large_loop_is_launched_from_the_host_which_knows_its_trip_count() -> None:
+    p = program(_loop(1 << 20))
+    (loop,) = [step for step in p.plan.steps if isinstance(step, While)]
+    assert loop.trips == 9
+    assert any(isinstance(step, Launch) for step in loop.body)
+
+
+def test_a_loop_of_unknown_length_ends_a_launch_now_and_then() -> None:
+    text = entry(
+        "n = s32[] parameter(0)\n w = s32[] while(n), condition=cond, body=body\n"
+        "ROOT r = s32[] negate(w)",
+        "cond { i = s32[] parameter(0) one = s32[] constant(1)"
+        " ROOT c = pred[] compare(i, one), direction=GT }\n"
+        "body { i = s32[] parameter(0) two = s32[] constant(2) h = s32[] divide(i, two)"
+        " three = s32[] constant(3) one = s32[] constant(1) m = s32[] multiply(i, three)"
+        " o = s32[] add(m, one) q = s32[] and(i, one) z = s32[] constant(0)"
+        " e = pred[] compare(q, z), direction=EQ ROOT s = s32[] select(e, h, o) }",
+    )
+    (loop,) = [step for step in program(text).plan.all_steps() if isinstance(step, While)]
+    assert loop.trips is None
+    assert loop.body == ()
+    (launch,) = loop.condition
+    assert isinstance(launch, Launch)
+    assert loop.flag in launch.places
+
+
+@pytest.mark.parametrize("predicate", ["pred[]", "s32[]"])
+def test_branches_are_chosen_by_a_number_in_memory(predicate: str) -> None:
+    how = "branch_computations={yes, no}" if predicate == "s32[]" else (
+        "true_computation=yes, false_computation=no"
+    )  # fmt: skip
+    text = entry(
+        f"p = {predicate} parameter(0)\n x = f32[4] parameter(1)\n"
+        f"ROOT r = f32[4] conditional(p, x, x), {how}",
+        "yes { x = f32[4] parameter(0) ROOT y = f32[4] negate(x) }\n"
+        "no { x = f32[4] parameter(0) ROOT y = f32[4] exponential(x) }",
+    )
+    steps = program(text).plan.steps
+    (switch,) = [step for step in steps if isinstance(step, Switch)]
+    assert len(switch.branches) == 2
+    assert all(branch for branch in switch.branches)
+
+
+def test_what_the_host_runs_has_the_places_of_its_operands() -> None:
+    text = entry(
+        "x = f32[4] parameter(0)\n y = f32[4] negate(x)\n"
+        'c = f32[4] custom-call(y), custom_call_target="mine"\n ROOT r = f32[4] negate(c)'
+    )
+    p = program(text)
+    (call,) = [step for step in p.plan.steps if isinstance(step, HostCall)]
+    assert p.calls[call.number].name == "c"
+    assert [size for _, size in (*call.operands, *call.results)] == [16, 16]
+
+
+def test_a_parameter_that_is_a_result_is_copied() -> None:
+    (copy,) = program(entry("ROOT x = f32[7] parameter(0)")).plan.steps
+    assert isinstance(copy, Copy)
+    assert copy.size == 28
