@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,11 @@ from .command_line.common import (
 from .command_line.passes import check_pipeline
 
 if TYPE_CHECKING:
+    from hlo.compiler.translation import Machines
     from hlo.compiler.tuning import Tuning
     from hlo.ir import Module
     from hlo.objects.code import Code
-    from hlo.objects.targets import Platform
+    from hlo.objects.gpu.code import GpuCode
 
 # Standard output, in the place of a file's name.
 STDOUT = "-"
@@ -55,10 +56,12 @@ class _CompileTool(Tool):
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE",
     help="The file to write; its extension selects the kind: .o, .a, .so, .ll, .s, .bc; .wasm, "
-    ".dylib; .obj, .lib, .dll.  May be given more than once; - is standard output.",
+    ".dylib; .obj, .lib, .dll; for GPUs .ptx, .cubin, .c, .o, .a, .ll.  May be given more than "
+    "once; - is standard output.",
 )  # fmt: skip
 @click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
-              help="What -o - writes: obj (the default), asm, llvm-ir, llvm-bc, archive, shared.",
+              help="What -o - writes: obj (the default, for GPUs asm), asm, llvm-ir, llvm-bc, "
+              "archive, shared.",
               )  # fmt: skip
 @click.option("--header", metavar="FILE.h",
               help="Write a C header that documents the interface; with .hpp also a C++ "
@@ -73,7 +76,7 @@ class _CompileTool(Tool):
               help="The LLVM target triple: x86_64-linux-gnu, aarch64-linux-gnu, "
               "arm64-apple-darwin, "
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
-              "x86_64-pc-windows-msvc, ...  [default: this one]")  # fmt: skip
+              "x86_64-pc-windows-msvc, nvptx64, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor; native is this one, generic any of the "
               "architecture. Of several, separated by commas, the first call takes the best that "
@@ -81,11 +84,15 @@ class _CompileTool(Tool):
               "generic]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
               help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
+@click.option("--embed", type=click.Choice(["ptx", "cubin"]), default="ptx", show_default=True,
+              help="What C programs for GPUs hold: PTX, which the driver compiles for the device "
+              "and later ones, or machine code for the model.")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
               show_default=True, help="Emit debug information with the lines of FILE.")  # fmt: skip
 @click.option("--linker", default="", metavar="COMMAND",
-              help="The command that links .so, .dylib and .dll, with the interface of a C "
-              "compiler, as in 'clang --target=armv7-linux-gnueabihf -fuse-ld=lld'.")  # fmt: skip
+              help="The command that links .so, .dylib and .dll, or compiles .o and .a for GPUs, "
+              "with the interface of a C compiler, as in 'clang "
+              "--target=armv7-linux-gnueabihf -fuse-ld=lld'.")  # fmt: skip
 @click.option("--passes", default="default", show_default=True, metavar="A,B,fix(C,D)",
               help="The passes that run before compilation, as in hlo-opt; '' for "
               "none.")  # fmt: skip
@@ -110,7 +117,7 @@ class _CompileTool(Tool):
 def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
     example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
-    debug_info: bool, linker: str, passes: str, verify: str, constants: str | None,
+    embed: str, debug_info: bool, linker: str, passes: str, verify: str, constants: str | None,
     weights: tuple[str, ...], tune: float | None, tuning: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
@@ -128,6 +135,8 @@ def main(
       hlo-compile model.hlo -o model.o --cpu x86-64-v2,x86-64-v3,x86-64-v4
       hlo-compile model.hlo -o model.wasm --target wasm32 --features +simd128
       hlo-compile model.hlo -o model.dll --target x86_64-w64-mingw32
+      hlo-compile model.hlo -o model.ptx -o model.cubin --target nvptx64 --cpu sm_90
+      hlo-compile model.hlo -o model.c --header model.h --target nvptx64 --cpu sm_90
       hlo-compile model.hlo -o model.o --weights w.safetensors --weights more.npz
       hlo-compile model.hlo -o model.o --tune=60 --tuning model.tuning.json
       hlo-compile model.hlo -o - --emit asm --cpu generic | less
@@ -152,7 +161,7 @@ def main(
         symbol = _symbol(name, given, file)
         need_places(given, [file])
         written, code = _compile(
-            file, _Outputs(outputs, shown_kind, header, example, symbol, linker),
+            file, _Outputs(outputs, shown_kind, header, example, symbol, linker, embed == "cubin"),
             (triple, cpu, features), debug_info, passes, verify, constants, weights,
             (tune, tuning),
         )  # fmt: skip
@@ -196,32 +205,37 @@ class _Outputs:
     example: str | None
     symbol: str
     linker: str
+    has_cubin: bool
 
-    def kinds(self, platform: Platform) -> dict[str, str]:
+    def kinds(self, machines: Machines) -> dict[str, str]:
         """Return for each file the end of name that says what is in it. Raises HloError."""
+        from hlo.compiler.translation import kinds_of
         from hlo.objects.code import kind_of
 
-        shown = EMITTED[self.kind or "obj"] or platform.library_suffix
-        return {f: shown if f == STDOUT else kind_of(f) for f in self.files}
+        kinds = kinds_of(machines)
+        # Of GPUs: there are no shared libraries.
+        usual, library = "asm", ".so"
+        if isinstance(machines, Sequence):
+            usual, library = "obj", machines[0].library_suffix
+        shown = EMITTED[self.kind or usual] or library
+        return {f: kind_of(f"{STDOUT}{shown}" if f == STDOUT else f, kinds) for f in self.files}
 
 
 def _compile(
     file: str, outputs: _Outputs, target: tuple[str | None, str | None, str], debug_info: bool,
     passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
     tuned: tuple[float | None, str | None],
-) -> tuple[dict[str, bytes], Code]:  # fmt: skip
+) -> tuple[dict[str, bytes], Code | GpuCode]:  # fmt: skip
     """Return what to write, by path."""
     from hlo.analysis.devices import needs_partitioning, unused_devices
     from hlo.compiler.constants import fill
-    from hlo.compiler.translation import translate
+    from hlo.compiler.translation import machines_of, translated
     from hlo.compiler.weights import bake, read_weights
-    from hlo.objects.headers import headers
-    from hlo.objects.targets import platforms
 
     # What can be wrong without a look at the module is said first.
     check_pipeline(passes)
-    machines = platforms(*target)
-    kinds = outputs.kinds(machines[0])
+    machines = machines_of(*target)
+    kinds = outputs.kinds(machines)
     symbol = outputs.symbol
     with progress(f"hlo-compile {file}"):
         module = load(file)
@@ -236,9 +250,10 @@ def _compile(
             )
         located = _source(file) if debug_info else None
         tuning = _tuning(module, *tuned, passes, verify)
-        code = translate(
-            module, machines, symbol, source=located, passes=passes, verify=verify, tuning=tuning
-        )
+        code = translated(
+            module, machines, symbol, source=located, passes=passes, verify=verify, tuning=tuning,
+            has_cubin=outputs.has_cubin,
+        )  # fmt: skip
         written = {}
         if tuning is not None and None not in tuned:
             written[str(tuned[1])] = tuning.to_json().encode()
@@ -246,9 +261,9 @@ def _compile(
             name = f"{symbol}{kind}" if path == STDOUT else Path(path).name
             written[path] = code.write(kind, name, outputs.linker)
         if outputs.header is not None:
-            _add(written, headers(code.interface, _source(file), outputs.header))
+            _add(written, code.headers(_source(file), outputs.header))
         if outputs.example is not None:
-            _add(written, _example(outputs.example, code, file))
+            _add(written, code.example(_source(file), outputs.example))
     return written, code
 
 
@@ -273,29 +288,10 @@ def _add(written: dict[str, bytes], more: Mapping[str, bytes]) -> None:
             raise HloError.at("bad-output", f"{path} would be written twice")
 
 
-def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
-    from hlo.objects.example import cmake_lists, example, makefile
-    from hlo.objects.headers import headers
-
-    name, source, machine = code.interface.symbol, Path(file).name, code.platform
-    objects, at = [f"{name}.o"], Path(folder)
-    found = {
-        str(at / objects[0]): code.write(".o", objects[0]),
-        **headers(code.interface, _source(file), str(at / f"{name}.h")),
-    }
-    included = [Path(path).name for path in found if path.endswith(".h")]
-    texts = {
-        "example.c": example(code.interface, source, f"{name}.h", objects, machine.compiler),
-        "Makefile": makefile(code.interface, source, included, objects, machine),
-        "CMakeLists.txt": cmake_lists(code.interface, source, objects, machine),
-    }
-    return {**found, **{str(at / path): text.encode() for path, text in texts.items()}}
-
-
 def _source(file: str) -> str:
     return "<stdin>" if file == "-" else file
 
 
-def _report(file: str, written: dict[str, bytes], code: Code) -> dict[str, Any]:
+def _report(file: str, written: dict[str, bytes], code: Code | GpuCode) -> dict[str, Any]:
     sizes = {path: len(data) for path, data in written.items()}
     return {"file": file, "written": sizes, **code.interface.to_json()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,10 +22,10 @@ from hlo.compiler.lowering import (
 from hlo.errors import HloError
 from hlo.io.files import need_places, write_files
 from hlo.ir import Module
-from hlo.objects.code import Code, kind_of
+from hlo.objects.code import KINDS, Code, kind_of
 from hlo.objects.exports import add_exports
 from hlo.objects.features import needed_features
-from hlo.objects.headers import headers
+from hlo.objects.gpu.targets import GpuPlatform, gpu_platform, is_gpu
 from hlo.objects.interface import Interface, Level, need_symbol, symbol_of_file
 from hlo.objects.metadata import add_metadata, add_unwinding
 from hlo.objects.processor import choice
@@ -38,6 +38,10 @@ from hlo.version import __version__
 
 if TYPE_CHECKING:
     from hlo.compiler.tuning import Tuning
+    from hlo.objects.gpu.code import GpuCode
+
+# Processors of an architecture, or a GPU.
+Machines = Sequence[Platform] | GpuPlatform
 
 
 def translate(
@@ -101,6 +105,41 @@ def translate(
     return Code(interface, base, code, constants, data)
 
 
+def machines_of(triple: str | None, cpu: str | None, features: str) -> Machines:
+    """Return the target of these names: processors, as `platforms` has them, or a GPU.
+
+    Raises HloError.
+    """
+    if is_gpu(triple):
+        assert triple is not None
+        return gpu_platform(triple, cpu, features)
+    return platforms(triple, cpu, features)
+
+
+def kinds_of(machines: Machines) -> Mapping[str, str]:
+    """Return what can be written for a target, by the end of a file's name."""
+    return machines.kinds if isinstance(machines, GpuPlatform) else KINDS
+
+
+def translated(
+    module: Module, machines: Machines, symbol: str, *, source: str | None = None,
+    passes: str = "default", verify: str = "strict", tuning: Tuning | None = None,
+    has_cubin: bool = False,
+) -> Code | GpuCode:  # fmt: skip
+    """Return a module as code for a target of any kind; see `translate`, `translate_for_gpu`."""
+    if not isinstance(machines, GpuPlatform):
+        return translate(
+            module, machines, symbol, source=source, passes=passes, verify=verify, tuning=tuning
+        )
+    from hlo.compiler.gpu_translation import translate_for_gpu
+
+    if tuning is not None:
+        raise HloError.at("bad-target", "what is measured on this machine says nothing of a GPU")
+    return translate_for_gpu(
+        module, machines, symbol, source=source, passes=passes, verify=verify, has_cubin=has_cubin
+    )
+
+
 def _programs(
     module: Module, targets: Sequence[Platform], symbol: str, clock: Clock, *, is_located: bool,
     passes: str, verify: str,
@@ -154,17 +193,18 @@ def save(
         cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
         linker=(linker, str), passes=(passes, str), verify=(verify, str),
     )  # fmt: skip
-    kind, machines = kind_of(path), platforms(target, cpu, features)
+    machines = machines_of(target, cpu, features)
+    kind = kind_of(path, kinds_of(machines))
     symbol = symbol_of_file(path) if name is None else need_symbol(name)
     need_places([path] if header is None else [path, header])
     source = module()
     span = source.entry.root.span
     file = span.source.name if span is not None else None
-    code = translate(
+    code = translated(
         source, machines, symbol, source=file if debug_info else None, passes=passes,
         verify=verify, tuning=tuning,
     )  # fmt: skip
     written = {path: code.write(kind, Path(path).name, linker)}
     if header is not None:
-        written |= headers(code.interface, file or source.name, header)
+        written |= code.headers(file or source.name, header)
     write_files(written)

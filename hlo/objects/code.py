@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -12,7 +13,9 @@ import numpy as np
 from hlo.errors import HloError, did_you_mean
 from hlo.objects.archive import archive
 from hlo.objects.builtins import with_builtins
+from hlo.objects.example import cmake_lists, example, makefile
 from hlo.objects.exports import Reserved, spelled_constants
+from hlo.objects.headers import headers
 from hlo.objects.interface import Interface
 from hlo.objects.link import link
 from hlo.objects.parsing import parsed_for
@@ -33,17 +36,22 @@ KINDS = {
     ".lib": "archive",
     ".dll": "shared library",
 }
+# What other machines have.
+_GPU_HINTS = dict.fromkeys((".ptx", ".cubin", ".c"), "--target nvptx64 writes code for GPUs")
 # The range of x86's small code model, minus space for code.
 _MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
 
 
-def kind_of(path: str) -> str:
-    """Return the suffix of a path that selects the output format. Raises HloError."""
+def kind_of(path: str, kinds: Mapping[str, str] = KINDS) -> str:
+    """Return the suffix of a path that selects the output format. Raises HloError.
+
+    kinds: those that there are for a machine.
+    """
     suffix = PurePath(path).suffix
-    if suffix not in KINDS:
+    if suffix not in kinds:
         raise HloError.at(
-            "bad-output", f"{path}: a name ends in one of {', '.join(KINDS)}",
-            hint=did_you_mean(suffix, KINDS),
+            "bad-output", f"{path}: a name ends in one of {', '.join(kinds)}",
+            hint=did_you_mean(suffix, kinds) or _GPU_HINTS.get(suffix),
         )  # fmt: skip
     return suffix
 
@@ -84,6 +92,33 @@ class Code:
             case ".s":
                 return self.platform.machine.assembly(self._spelled()).encode()
         raise AssertionError(kind)
+
+    def headers(self, source: str, path: str) -> dict[str, bytes]:
+        """Return the header to be written to a path, and those that it needs, by path.
+
+        source: what the module was read from. Raises HloError.
+        """
+        return headers(self.interface, source, path)
+
+    def example(self, source: str, folder: str) -> dict[str, bytes]:
+        """Return a C program that calls the code, with the object and all to build it, by path.
+
+        source: what the module was read from. Raises HloError.
+        """
+        interface, machine, at = self.interface, self.platform, PurePath(folder)
+        name, file = interface.symbol, PurePath(source).name
+        objects = [f"{name}.o"]
+        found = {
+            str(at / objects[0]): self.write(".o", objects[0]),
+            **self.headers(source, str(at / f"{name}.h")),
+        }
+        included = [PurePath(path).name for path in found if path.endswith(".h")]
+        texts = {
+            "example.c": example(interface, file, f"{name}.h", objects, machine.compiler),
+            "Makefile": makefile(interface, file, included, objects, machine),
+            "CMakeLists.txt": cmake_lists(interface, file, objects, machine),
+        }
+        return {**found, **{str(at / path): text.encode() for path, text in texts.items()}}
 
     @property
     def exports(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from hlo.objects.header import comment
+from hlo.objects.header import c_string, comment
 from hlo.objects.interface import Interface, Leaf, c_type
 from hlo.objects.targets import Platform
 
@@ -43,25 +43,28 @@ static void release(const void *at) {{
   free(all);
 }}
 
-static void transfer(const char *path, const char *mode, void *data, size_t bytes) {{
-  FILE *file = fopen(path, mode);
-  size_t done = 0;
-  if (file != NULL) {{
-    done = *mode == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
-    if (fclose(file) != 0) done = 0;
-  }}
-  if (file == NULL || done != bytes) {{
-    fprintf(stderr, "%s: cannot %s %lu bytes\\n", path, *mode == 'r' ? "read" : "write",
-            (unsigned long)bytes);
-    exit(1);
-  }}
-}}
-
+{transfer}
 int main(int argc, char **argv) {{
   int first = argc > 2 && strcmp(argv[1], "-o") == 0 ? 3 : 1;
 {body}
   return 0;
 }}
+"""
+
+TRANSFER = """\
+static void transfer(const char *path, const char *mode, void *data, size_t bytes) {
+  FILE *file = fopen(path, mode);
+  size_t done = 0;
+  if (file != NULL) {
+    done = *mode == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (fclose(file) != 0) done = 0;
+  }
+  if (file == NULL || done != bytes) {
+    fprintf(stderr, "%s: cannot %s %lu bytes\\n", path, *mode == 'r' ? "read" : "write",
+            (unsigned long)bytes);
+    exit(1);
+  }
+}
 """
 
 _SHOWN = 8
@@ -79,7 +82,7 @@ def example(
     build = f"{compiler} -O2 example.c {shlex.join(objects)} -o {program}"
     return _SOURCE.format(
         symbol=interface.symbol, source=comment(source), build=build, program=program,
-        header=header, outside="\n".join(_outside(interface)),
+        header=header, transfer=TRANSFER, outside="\n".join(_outside(interface)),
         body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
     )  # fmt: skip
 
@@ -179,14 +182,10 @@ def _body(interface: Interface) -> list[str]:
         "",
     ]
     for n, leaf in enumerate(interface.outputs):
-        lines += _shown(n, leaf, name)
+        lines += shown_result(n, leaf, name)
     return [
         *lines,
-        f"for (int i = 0; first == 3 && i < {name}_OUTPUTS; i++) {{",
-        "  char path[4096];",
-        '  snprintf(path, sizeof path, "%s%d.bin", argv[2], i);',
-        f'  transfer(path, "wb", out[i], {name}_outputs[i].bytes);',
-        "}",
+        *stored_results(name),
         f"for (int i = 0; i < {name}_INPUTS; i++) release(in[i]);",
         f"for (int i = 0; i < {name}_OUTPUTS; i++) release(out[i]);",
         "release(workspace);",
@@ -216,7 +215,18 @@ def _call(interface: Interface) -> str:
     return f"{name}({', '.join([*inputs, *outputs, 'workspace', *host])})"
 
 
-def _shown(number: int, leaf: Leaf, name: str) -> list[str]:
+def stored_results(name: str) -> list[str]:
+    """Return the lines that write the results to files, if the program is told to."""
+    return [
+        f"for (int i = 0; first == 3 && i < {name}_OUTPUTS; i++) {{",
+        "  char path[4096];",
+        '  snprintf(path, sizeof path, "%s%d.bin", argv[2], i);',
+        f'  transfer(path, "wb", out[i], {name}_outputs[i].bytes);',
+        "}",
+    ]
+
+
+def shown_result(number: int, leaf: Leaf, name: str) -> list[str]:
     """Return the lines that print the first elements of a result."""
     kind = c_type(leaf.shape)
     et = leaf.shape.element_type
@@ -245,7 +255,7 @@ def _outside(interface: Interface) -> list[str]:
     for n, target in enumerate(i.target or i.opcode for i in interface.imports):
         lines += [
             f"static int32_t outside{n}(hlo_ffi_call *call) {{",
-            f"  static const char message[] = {_c_string(f'{target}: to be written')};",
+            f"  static const char message[] = {c_string(f'{target}: to be written')};",
             "  return hlo_ffi_fail(call, message, sizeof message - 1);",
             "}",
             "",
@@ -265,11 +275,3 @@ def _host_table(interface: Interface) -> list[str]:
         *(f"host->imports[{n}].function = outside{n};" for n in range(count)),
         "",
     ]
-
-
-def _c_string(text: str) -> str:
-    """Return a C string literal."""
-    body = "".join(
-        chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode()
-    )
-    return f'"{body}"'

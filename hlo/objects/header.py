@@ -21,7 +21,7 @@ _SHARED = f"""\
 #define HLO_BAD_PROCESSOR ({BAD_PROCESSOR})
 #endif
 """
-_TYPES = """\
+TYPES = """\
 #ifndef HLO_TYPES
 #define HLO_TYPES
 
@@ -75,22 +75,17 @@ def header(interface: Interface, source: str, file: str) -> str:
         "#include <stdint.h>",
         "",
         _SHARED,
-        _TYPES,
+        TYPES,
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
         "",
-        *_sizes(interface),
+        *macros(_sizes(interface)),
         *([] if not interface.uses_host else ["", "struct hlo_host;"]),
         "",
         *_functions(interface),
         "",
-        "/* Name, type and size of each argument and result, in order. */",
-        f"extern const hlo_array {name}_inputs[];",
-        f"extern const hlo_array {name}_outputs[];",
-        "",
-        "/* All of this as text, for programs. */",
-        f"extern const char {name}_signature[];",
+        *data_declarations(name),
         "",
         "#ifdef __cplusplus",
         "}",
@@ -102,6 +97,18 @@ def header(interface: Interface, source: str, file: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def data_declarations(name: str) -> list[str]:
+    """Return the declarations of what describes a program."""
+    return [
+        "/* Name, type and size of each argument and result, in order. */",
+        f"extern const hlo_array {name}_inputs[];",
+        f"extern const hlo_array {name}_outputs[];",
+        "",
+        "/* All of this as text, for programs. */",
+        f"extern const char {name}_signature[];",
+    ]
 
 
 def _compiled_for(interface: Interface) -> list[str]:
@@ -128,36 +135,39 @@ def _compiled_for(interface: Interface) -> list[str]:
     return [f" * {line}" for line in lines[:-1]] + [f" * {lines[-1]} */"]
 
 
-def _sizes(interface: Interface) -> list[str]:
+def _sizes(interface: Interface) -> list[tuple[str, str]]:
     name = interface.symbol
-    macros = [
-        (f"{name}_INPUTS", str(len(interface.inputs))),
-        (f"{name}_OUTPUTS", str(len(interface.outputs))),
+    counts, sizes = array_sizes(interface)
+    own = [
         (f"{name}_WORKSPACE_BYTES", _size(interface.workspace_bytes)),
         (f"{name}_WORKSPACE_ALIGNMENT", str(ALIGNMENT)),
     ]
     if interface.uses_host:
-        macros.append((f"{name}_IMPORTS", str(len(interface.imports))))
-        macros.append((f"{name}_COLLECTIVES", str(len(interface.collectives))))
-    macros += [
-        (f"{name}_BYTES_{leaf.ident}", _size(leaf.size_bytes))
-        for leaf in (*interface.inputs, *interface.outputs)
+        own.append((f"{name}_IMPORTS", str(len(interface.imports))))
+        own.append((f"{name}_COLLECTIVES", str(len(interface.collectives))))
+    return [*counts, *own, *sizes]
+
+
+def array_sizes(interface: Interface) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return macros, each with its value: the numbers of arrays, and the size of each array."""
+    name, leaves = interface.symbol, (*interface.inputs, *interface.outputs)
+    counts = [
+        (f"{name}_INPUTS", str(len(interface.inputs))),
+        (f"{name}_OUTPUTS", str(len(interface.outputs))),
     ]
-    return [f"#define {macro} {value}" for macro, value in macros]
+    return counts, [(f"{name}_BYTES_{x.ident}", _size(x.size_bytes)) for x in leaves]
+
+
+def macros(values: list[tuple[str, str]]) -> list[str]:
+    """Return the definitions of macros."""
+    return [f"#define {macro} {value}" for macro, value in values]
 
 
 def _functions(interface: Interface) -> list[str]:
     name = interface.symbol
     host = [] if not interface.uses_host else ["const struct hlo_host *host"]
-    lines = ["/* Arguments:"]
-    lines += _described(interface.inputs, [])
-    lines += [" * Results:"]
-    shared = [f"; may be {interface.inputs[a].ident} itself" for _, a in interface.aliases]
-    lines += _described(
-        interface.outputs,
-        [(r, text) for (r, _), text in zip(interface.aliases, shared, strict=True)],
-    )
-    lines += [
+    lines = [
+        *described_arrays(interface),
         " *",
         " * Each address is aligned as its C type wants; multiples of 64 are best. Results overlap",
         " * neither arguments nor each other"
@@ -175,13 +185,12 @@ def _functions(interface: Interface) -> list[str]:
         " * calls with different workspaces may run at the same time. */",
     ]
     if interface.is_typed:
-        params = [f"const {c_type(x.shape)} *{x.ident}" for x in interface.inputs]
-        params += [f"{c_type(x.shape)} *{x.ident}" for x in interface.outputs]
-        lines += [*_prototype(f"int {name}", [*params, "void *workspace", *host]), ""]
+        params = [*typed_parameters(interface), "void *workspace", *host]
+        lines += [*prototype(f"int {name}", params), ""]
         lines += [
             "/* The same, with addresses in order; on several threads unless `threads` is null. */"
         ]
-    lines += _prototype(
+    lines += prototype(
         f"int {name}_call",
         ["const void *const *in", "void *const *out", "void *workspace",
          "const hlo_threads *threads", *host],
@@ -196,6 +205,19 @@ def _functions(interface: Interface) -> list[str]:
             f"const char *{name}_processor(void);",
         ]
     return lines
+
+
+def described_arrays(interface: Interface) -> list[str]:
+    """Return the beginning of a comment: arguments and results, with shapes and sizes."""
+    shared = [(r, f"; may be {interface.inputs[a].ident} itself") for r, a in interface.aliases]
+    arguments, results = _described(interface.inputs, []), _described(interface.outputs, shared)
+    return ["/* Arguments:", *arguments, " * Results:", *results]
+
+
+def typed_parameters(interface: Interface) -> list[str]:
+    """Return the parameters of a C function that takes each array by its address."""
+    inputs = [f"const {c_type(x.shape)} *{x.ident}" for x in interface.inputs]
+    return [*inputs, *(f"{c_type(x.shape)} *{x.ident}" for x in interface.outputs)]
 
 
 def _described(leaves: list[Leaf], remarks: list[tuple[int, str]]) -> list[str]:
@@ -259,7 +281,7 @@ def _groups(groups: tuple[tuple[int, ...], ...]) -> str:
 _LONGEST_GROUPS = 200
 
 
-def _prototype(start: str, params: list[str]) -> list[str]:
+def prototype(start: str, params: list[str]) -> list[str]:
     """Return a declaration, wrapped at the line length."""
     lines, line = [], f"{start}("
     for n, param in enumerate(params):
@@ -281,6 +303,14 @@ def comment(text: str) -> str:
     """Return text that is safe in a C comment: without its end marker, on one line."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def c_string(text: str) -> str:
+    """Return a C string literal."""
+    body = "".join(
+        chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode()
+    )
+    return f'"{body}"'
 
 
 def _size(n: int) -> str:

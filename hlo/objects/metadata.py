@@ -24,18 +24,20 @@ def add_metadata(
     producer: str = "",
     *,
     for_windows: bool = False,
+    has_tables: bool = True,
 ) -> None:
     """Add flags to a module, and debug information if `source` is given.
 
     flags: module flags in LLVM's syntax. source: path of the HLO file for debuggers. span: the
     source location of exported functions. for_windows: CodeView, which Microsoft's tools read,
-    instead of DWARF.
+    instead of DWARF. has_tables: write DWARF's tables, not only the lines into assembly.
     """
     if source is not None:
         line, _ = span.source.line_column(span.start) if span is not None else (0, 0)
         # The names in CodeView are whole paths.
         folder = "." if for_windows else ""
-        _add_debug_info(module, source, folder, line, producer)
+        emission = "FullDebug" if has_tables else "DebugDirectivesOnly"
+        _add_debug_info(module, source, folder, line, producer, emission)
         dwarf = f'!{{i32 7, !"Dwarf Version", i32 {_DWARF_VERSION}}}'
         flags = [
             *flags,
@@ -52,7 +54,9 @@ def add_unwinding(module: LlvmModule) -> None:
         module.add(function.replace(attributes=(*function.attributes, "uwtable")))
 
 
-def _add_debug_info(module: LlvmModule, source: str, folder: str, line: int, producer: str) -> None:
+def _add_debug_info(
+    module: LlvmModule, source: str, folder: str, line: int, producer: str, emission: str
+) -> None:
     """Give each instruction its location."""
     file = module.node(f'!DIFile(filename: {_quoted(source)}, directory: "{folder}")')
     # No name table: debuggers build their own, and the numbers of its labels are not
@@ -60,7 +64,7 @@ def _add_debug_info(module: LlvmModule, source: str, folder: str, line: int, pro
     unit = module.node(
         f"distinct !DICompileUnit(language: DW_LANG_C11, file: !{file}, "
         f"producer: {_quoted(producer)}, isOptimized: true, runtimeVersion: 0, "
-        "emissionKind: FullDebug, nameTableKind: None)",
+        f"emissionKind: {emission}, nameTableKind: None)",
         [file],
     )
     module.named_metadata["llvm.dbg.cu"] = (unit,)

@@ -27,6 +27,15 @@ def assembly_of(module: LlvmModule, cpu: str) -> str:
     Raises HloError for what LLVM does not accept.
     """
     machine = _target_machine(module.target_triple, cpu, 2)
+    return str(machine.emit_assembly(_optimized(module, machine)))
+
+
+def optimized_text(module: LlvmModule, cpu: str) -> str:
+    """Return the LLVM IR that `assembly_of` makes assembly of. Raises HloError as it does."""
+    return str(_optimized(module, _target_machine(module.target_triple, cpu, 2)))
+
+
+def _optimized(module: LlvmModule, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
         parsed = llvm.parse_assembly(module.to_text())
     except RuntimeError as e:
@@ -37,4 +46,4 @@ def assembly_of(module: LlvmModule, cpu: str) -> str:
     tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(parsed, builder)
-    return str(machine.emit_assembly(parsed))
+    return parsed

@@ -31,6 +31,7 @@ class AmdGcn(Gpu):
     )
 
     name: ClassVar[str] = "amdgcn"
+    models: ClassVar[tuple[str, ...]] = ("gfx90a", "gfx942", "gfx950")
     convention: ClassVar[str] = "amdgpu_kernel"
     thread_register: ClassVar[str] = "llvm.amdgcn.workitem.id.x"
     block_register: ClassVar[str] = "llvm.amdgcn.workgroup.id.x"

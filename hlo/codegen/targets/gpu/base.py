@@ -48,10 +48,10 @@ class Grid(Extent):
 class Gpu(LlvmTarget):
     """A GPU by LLVM's names; a subclass for each maker.
 
-    cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. shared_space: LLVM's
-    address space of the memory that a block shares. convention: LLVM's calling convention of a
-    kernel. thread_register, block_register: LLVM's functions that return the number of the thread,
-    and of the block.
+    cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. models: those that
+    are supported, the oldest first. shared_space: LLVM's address space of the memory that a block
+    shares. convention: LLVM's calling convention of a kernel. thread_register, block_register:
+    LLVM's functions that return the number of the thread, and of the block.
     is_one_block: kernels are called by one block, which does the work of all blocks of each.
     """
 
@@ -60,6 +60,7 @@ class Gpu(LlvmTarget):
     is_one_block: bool = False
 
     name: ClassVar[str]
+    models: ClassVar[tuple[str, ...]]
     shared_space: ClassVar[int] = 3
     convention: ClassVar[str]
     thread_register: ClassVar[str]

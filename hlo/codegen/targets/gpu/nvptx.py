@@ -27,6 +27,11 @@ class Nvptx(Gpu):
     data_layout: str = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
     name: ClassVar[str] = "nvptx64"
+    models: ClassVar[tuple[str, ...]] = (
+        "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f",
+        "sm_103", "sm_103a", "sm_103f", "sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a",
+        "sm_121f",
+    )  # fmt: skip
     convention: ClassVar[str] = "ptx_kernel"
     thread_register: ClassVar[str] = "llvm.nvvm.read.ptx.sreg.tid.x"
     block_register: ClassVar[str] = "llvm.nvvm.read.ptx.sreg.ctaid.x"
