@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.compile import main
+from hlo_tools.opt.command import main as opt
 
 import hlo
 from hlo.codegen.targets.gpu import ARCHITECTURES
@@ -199,6 +200,42 @@ def test_programs_need_only_the_driver_and_the_c_library() -> None:
                       "__stack_chk_fail", "__snprintf_chk"}  # fmt: skip
     defined = {line.split()[-1] for line in lines if line.split()[-2] in "TDRBG"}
     assert all(name == "m" or name.startswith("m_") for name in defined), defined
+
+
+# --- stages of hlo-opt --------------------------------------------------------------------------
+
+
+def shown(stage: str, *args: str) -> Result:
+    return CliRunner().invoke(opt, ["m.hlo", f"--stage={stage}", *args])
+
+
+def test_the_launch_plan_as_text() -> None:
+    lines = shown("launches", *TARGET).stdout.splitlines()
+    assert lines[:2] == ["argument0: 140 bytes", "argument1: 32 bytes"]
+    assert "result1 is argument1" in lines
+    assert "copy 140 bytes: arena+0 from argument0+0" in lines
+    assert any(line.startswith("launch e_2<<<") and line.endswith("// e") for line in lines)
+    assert {"while", "do", "end"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("kernels", "step  emit_elements"), ("commands", "while while"),
+        ("llvm-before-optimizations", "ptx_kernel void"), ("llvm", "ptx_kernel void"),
+        ("ptx", ".target sm_90\n"), ("asm", ".target sm_90\n"),
+    ],
+)  # fmt: skip
+def test_stages_for_gpus(stage: str, words: str) -> None:
+    done = shown(stage, *TARGET)
+    assert done.exit_code == 0 and words in done.stdout, done.stderr
+
+
+def test_stages_of_gpus_alone() -> None:
+    assert ".target sm_80\n" in shown("ptx").stdout
+    assert "[bad-target]" in shown("ptx", "--target=amdgcn").stderr
+    assert "it is no GPU [bad-target]" in shown("launches", "--target=x86_64-linux-gnu").stderr
+    assert "did you mean 'sm_90'" in shown("ptx", "--target=nvptx64", "--cpu=sm_91").stderr
 
 
 # --- what cannot be -----------------------------------------------------------------------------

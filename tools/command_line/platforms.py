@@ -16,32 +16,28 @@ _CPU = frozenset({"cpu", "host"})
 _OTHERS = frozenset({"tpu", "sycl", "oneapi"})
 _NONE = "transforms"
 KNOWN = (_NONE, "cpu", "gpu", "CUDA", "ROCM", "Host")
-GPU_ONLY = ("ptx",)
-# What code generation for another machine would make.
-_GPU_STAGES = frozenset({"llvm", "llvm-before-optimizations", "asm", "obj",
-                         "buffer-assignment", "hlo-backend", "buffers"})  # fmt: skip
 
 
 def stage_of(platform: str | None, stage: str | None, passes: str | None) -> str | None:
     """Return the stage that is meant: a platform without passes stands for its pipeline, as in
-    XLA's tool.
-
-    Raises HloError for what only a GPU's compiler makes.
-    """
-    from hlo.errors import HloError
-
+    XLA's tool."""
     name = (platform or _NONE).lower()
-    if stage in GPU_ONLY or (name in _GPU and stage in _GPU_STAGES):
-        raise HloError.at(
-            "no-gpu",
-            f"--stage={stage} for {platform or 'gpu'}: there is no code generation for GPUs",
-            hint="--platform=cpu makes it for this processor; passes and HLO need no GPU",
-        )
     if stage is None and passes is None and name != _NONE:
         stage = "hlo"
     if name in _GPU and passes is None and stage is not None:
         note(f"note: --platform={platform}: the passes are those of processors, not of GPUs")
     return stage
+
+
+def target_of(platform: str | None, target: str | None, *, is_for_gpu: bool) -> str | None:
+    """Return the triple that a platform stands for, where none is given; None is this machine's.
+
+    is_for_gpu: what is asked for is of GPUs only.
+    """
+    name = (platform or _NONE).lower()
+    if target is None and (is_for_gpu or name in _GPU):
+        return "amdgcn" if name == "rocm" else "nvptx64"
+    return target
 
 
 def backend_of(platform: str) -> str:

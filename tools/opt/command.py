@@ -23,13 +23,21 @@ from ..command_line.common import (
 from ..command_line.debug_options import DebugOptions
 from ..command_line.partition_report import PartitionReports
 from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
-from ..command_line.platforms import GPU_ONLY, KNOWN, note_status, stage_of
+from ..command_line.platforms import KNOWN, note_status, stage_of, target_of
 from .device_cost import device_cost
 from .memory_report import show_memory
 from .op_lists import list_operations, list_unsupported
 from .page_report import is_page, write_page
 from .printing import FORMS, print_options, print_toggles
-from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_content
+from .stages import (
+    GPU_STAGES,
+    STAGES,
+    Machine,
+    is_compiled,
+    is_hlo,
+    runs_passes,
+    stage_content,
+)
 
 if TYPE_CHECKING:
     from hlo.frontends.text import PrintOptions
@@ -86,7 +94,7 @@ class _OptTool(Tool):
     help="Each FILE contains several modules, separated by lines of `// -----`.",
 )
 @click.option(
-    "--stage", type=click.Choice([*STAGES, *GPU_ONLY]), metavar="STAGE",
+    "--stage", type=click.Choice(list(STAGES)), metavar="STAGE",
     help="Print the module at this stage of compilation; see --list-stages.",
 )  # fmt: skip
 @click.option("--list-stages", is_flag=True, help="List the stages, and exit.")
@@ -94,8 +102,11 @@ class _OptTool(Tool):
     "--target",
     metavar="TRIPLE",
     help="The target of code generation, by default this machine: x86_64-linux-gnu, "
-    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, ...",
+    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, nvptx64, ...",
 )
+@click.option("--cpu", metavar="CPU",
+              help="LLVM's name of the processor or GPU that code is for, sm_90.  [default: this "
+              "processor without --target, else any of the architecture]")  # fmt: skip
 @click.option(
     "--extract",
     metavar="NAME[:HEIGHT]",
@@ -143,7 +154,7 @@ class _OptTool(Tool):
 )  # fmt: skip
 @click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
               help="As in XLA's tool: any but `transforms` without --passes runs the default "
-              "pipeline. Code is generated for CPUs only.")  # fmt: skip
+              "pipeline. Of GPUs, it is the --target: nvptx64, amdgcn.")  # fmt: skip
 @click.option("--emit-proto", is_flag=True,
               help="Print the HloProto of the module as text, without passes.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print errors only, not the module.")
@@ -168,7 +179,7 @@ def main(
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
     input_form: str | None, network: str | None, simulate: str | None, partition_report: str | None,
-    profile: str | None, device: str | None,
+    profile: str | None, device: str | None, cpu: str | None,
     **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
@@ -184,6 +195,7 @@ def main(
       hlo-opt model.hlo --report model.html --profile profile.json
       hlo-opt model.hlo --memory
       hlo-opt model.hlo --cost --device h100
+      hlo-opt model.hlo --stage=launches --target=nvptx64 --cpu=sm_90
       hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
       hlo-opt partitioned.hlo --simulate devices=64,topology=torus:8x8,bandwidth=90GB/s
     """
@@ -224,6 +236,7 @@ def main(
     if profile is not None:
         raise click.UsageError("--profile goes with --report FILE.html.")
     stage = stage_of(platform, stage, flags.passes)
+    machine = Machine(target_of(platform, target, is_for_gpu=stage in GPU_STAGES), cpu)
     if emit_proto:
         flags = replace(flags, passes=None)
     elif flags.passes is None and runs_passes(stage):
@@ -247,7 +260,7 @@ def main(
         if emit_proto:
             return _debug_string(module).encode()
         if stage is not None and not is_hlo(stage):
-            return stage_content(module, stage, target)
+            return stage_content(module, stage, machine)
         return _print(module, options).encode()
 
     holds_one = output is not None and is_module_file(output)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hlo.codegen.pipeline import Observer, Program
+    from hlo.codegen.targets.base import LlvmTarget
+    from hlo.compiler.translation import Machines
     from hlo.ir import Module
     from hlo.objects.code import Code
+    from hlo.objects.gpu.code import GpuCode
 
 # Name and description.
 STAGES = {
@@ -31,7 +35,11 @@ STAGES = {
     "llvm": "LLVM IR after LLVM's optimizations",
     "asm": "assembly",
     "obj": "an object file",
+    "launches": "for GPUs: what the host does, in order, with the memory of each step",
+    "ptx": "for GPUs of NVIDIA: the kernels in PTX",
 }
+# What only GPUs have.
+GPU_STAGES = ("launches", "ptx")
 # What shows the HLO in another form.
 _GRAPHS = ("dot", "html", "model-explorer", "json")
 _SYMBOL = "hlo_entry"
@@ -55,92 +63,139 @@ def is_compiled(stage: str | None) -> bool:
     )
 
 
-def stage_content(module: Module, stage: str, target: str | None) -> bytes:
+@dataclass(frozen=True)
+class Machine:
+    """What code is for: a triple, by default that of this machine, and a processor or GPU."""
+
+    triple: str | None = None
+    cpu: str | None = None
+
+    @cached_property
+    def found(self) -> Machines:
+        """The target of these names. Raises HloError."""
+        from hlo.compiler.translation import machines_of
+
+        return machines_of(self.triple, self.cpu or (None if self.triple else "native"), "")
+
+    @property
+    def target(self) -> LlvmTarget:
+        """The same, as code generation sees it."""
+        return self.found[-1].target if isinstance(self.found, Sequence) else self.found.target
+
+
+def stage_content(module: Module, stage: str, machine: Machine) -> bytes:
     """Return a module, on which passes have run, in the form of a stage that is not HLO."""
     from hlo.values.scan import to_bytes
 
-    content = _FORMS[stage](module, target)
+    content = _FORMS[stage](module, machine)
     return content if isinstance(content, bytes) else to_bytes(content)
 
 
-def _json(module: Module, target: str | None) -> str:
+def _json(module: Module, machine: Machine) -> str:
     from hlo.frontends.proto import to_json
 
     return to_json(module)
 
 
-def _dot(module: Module, target: str | None) -> str:
+def _dot(module: Module, machine: Machine) -> str:
     from hlo.reports.graph import to_dot
 
     return to_dot(module)
 
 
-def _html(module: Module, target: str | None) -> str:
+def _html(module: Module, machine: Machine) -> str:
     from hlo.reports.graph import to_html
 
     return to_html(module)
 
 
-def _model_explorer(module: Module, target: str | None) -> str:
+def _model_explorer(module: Module, machine: Machine) -> str:
     from hlo.reports.graph import to_model_explorer
 
     return to_model_explorer(module)
 
 
-def _of_codegen(wanted: str) -> Callable[[Module, str | None], str]:
+def _of_codegen(wanted: str) -> Callable[[Module, Machine], str]:
     """Return what prints a stage of `hlo.codegen.pipeline`."""
 
-    def form(module: Module, target: str | None) -> str:
+    def form(module: Module, machine: Machine) -> str:
         found: dict[str, str] = {}
 
         def observe(stage: str, text: Callable[[], str]) -> None:
             if stage == wanted:
                 found[stage] = text()
 
-        _emitted(module, target, observe=observe)
+        from hlo.compiler.lowering import Clock, plan
+
+        plan(module, machine.target, Clock(), passes="", verify=_VERIFIED, observe=observe)
         return found[wanted]
 
     return form
 
 
-def _llvm_before(module: Module, target: str | None) -> str:
-    return _emitted(module, target, is_located=True).llvm
-
-
-def _emitted(
-    module: Module, target: str | None, *, is_located: bool = False,
-    observe: Observer | None = None,
-) -> Program:  # fmt: skip
+def _llvm_before(module: Module, machine: Machine) -> str:
     from hlo.compiler.lowering import Clock, emit
-    from hlo.objects.targets import platform
 
-    machine = platform(target).target
+    if not isinstance(machine.found, Sequence):
+        return _gpu_code(module, machine).module.to_text()
     return emit(
-        module, _SYMBOL, machine, Clock(), is_located=is_located, passes="", verify=_VERIFIED,
-        observe=observe,
-    )  # fmt: skip
+        module, _SYMBOL, machine.target, Clock(), is_located=True, passes="", verify=_VERIFIED
+    ).llvm
 
 
-def _llvm(module: Module, target: str | None) -> str:
-    return _code(module, target).write(".ll", "hlo").decode()
+def _llvm(module: Module, machine: Machine) -> str:
+    return _code(module, machine).write(".ll", "hlo").decode()
 
 
-def _asm(module: Module, target: str | None) -> str:
-    return _code(module, target).write(".s", "hlo").decode()
+def _asm(module: Module, machine: Machine) -> str:
+    return _code(module, machine).write(".s", "hlo").decode()
 
 
-def _obj(module: Module, target: str | None) -> bytes:
-    return _code(module, target).write(".o", "hlo")
+def _obj(module: Module, machine: Machine) -> bytes:
+    is_gpu = not isinstance(machine.found, Sequence)
+    return _code(module, machine).write(_suffix(machine, ".cubin" if is_gpu else ".o"), "hlo")
 
 
-def _code(module: Module, target: str | None) -> Code:
-    from hlo.compiler.translation import translate
-    from hlo.objects.targets import platform
-
-    return translate(module, platform(target), _SYMBOL, passes="", verify=_VERIFIED)
+def _ptx(module: Module, machine: Machine) -> str:
+    return _gpu_code(module, machine).write(_suffix(machine, ".ptx"), "hlo").decode()
 
 
-_FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {
+def _launches(module: Module, machine: Machine) -> str:
+    from hlo.gpu.text import plan_text
+
+    return plan_text(_gpu_code(module, machine).plan)
+
+
+def _suffix(machine: Machine, suffix: str) -> str:
+    """Return the suffix of what is to be written. Raises HloError if the machine has no such."""
+    from hlo.compiler.translation import kinds_of
+    from hlo.errors import HloError
+
+    if suffix not in kinds_of(machine.found):
+        raise HloError.at("bad-target", f"target {machine.triple}: it has no {suffix[1:]}")
+    return suffix
+
+
+def _code(module: Module, machine: Machine) -> Code | GpuCode:
+    from hlo.compiler.translation import translated
+
+    return translated(module, machine.found, _SYMBOL, passes="", verify=_VERIFIED)
+
+
+def _gpu_code(module: Module, machine: Machine) -> GpuCode:
+    from hlo.errors import HloError
+    from hlo.objects.gpu.code import GpuCode
+
+    code = _code(module, machine) if machine.triple is not None else None
+    if not isinstance(code, GpuCode):
+        raise HloError.at(
+            "bad-target", f"target {machine.triple or 'of this machine'}: it is no GPU",
+            hint="--target nvptx64",
+        )  # fmt: skip
+    return code
+
+
+_FORMS: dict[str, Callable[[Module, Machine], str | bytes]] = {
     "json": _json,
     "dot": _dot,
     "html": _html,
@@ -152,4 +207,6 @@ _FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {
     "llvm": _llvm,
     "asm": _asm,
     "obj": _obj,
+    "launches": _launches,
+    "ptx": _ptx,
 }
