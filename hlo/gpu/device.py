@@ -30,6 +30,9 @@ class Replay(ABC):
 class Device(ABC):
     """A GPU, or what stands for one."""
 
+    # The device's type and number in DLPack, None for one that other libraries do not see.
+    dlpack_device: tuple[int, int] | None = None
+
     # --- code -----------------------------------------------------------------------------------
 
     @abstractmethod
@@ -75,6 +78,10 @@ class Device(ABC):
 
     def forget(self, address: int) -> None:  # noqa: B027
         """Take the content of memory that `allocate` returned as undefined again."""
+
+    def free_from_others(self, address: int) -> None:
+        """Give memory back that other libraries may have seen, when the device has done all."""
+        self.free(address)
 
     @property
     @abstractmethod

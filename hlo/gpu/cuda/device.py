@@ -15,6 +15,7 @@ from hlo.gpu.cuda.context import Context, Properties, open_context
 from hlo.gpu.cuda.memory import Memory, Staging
 from hlo.gpu.device import Device, Replay
 from hlo.gpu.ptxas import assemble
+from hlo.support.dlpack import CUDA
 
 # A block has so much dynamic shared memory without asking for more.
 _SHARED_BYTES = 48 << 10
@@ -83,6 +84,7 @@ class CudaDevice(Device):
         with self.context:
             flag = int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)
             self.stream = self._done(self._cu.cuStreamCreate(flag), "making a stream")
+        self.dlpack_device = (CUDA, self.context.properties.number)
         self._staging = Staging(self.context, self.stream)
         # Launches are waited for one by one, so that what fails is known.
         self._is_blocking = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
@@ -173,6 +175,10 @@ class CudaDevice(Device):
             returned = self._cu.cuMemcpyDtoDAsync(target, source, size, self.stream)
             self._done(returned, f"copying {size} bytes on the device")
 
+    def free_from_others(self, address: int) -> None:
+        self.memory.settle()
+        self.free(address)
+
     @property
     def allocated_bytes(self) -> int:
         return self.memory.allocated_bytes
@@ -235,6 +241,22 @@ class CudaDevice(Device):
 
     def _synchronize(self) -> None:
         self._done(self._cu.cuStreamSynchronize(self.stream), "running kernels")
+
+    # --- arrays of other libraries --------------------------------------------------------------
+
+    def number_of(self, address: int) -> int:
+        """Return the number of the device that an address is on, -1 for no memory of a device."""
+        cu = self._cu
+        with self.context:
+            status, number = cu.cuPointerGetAttribute(
+                cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address
+            )
+        return int(number) if status == cu.CUresult.CUDA_SUCCESS else -1
+
+    def wait_for_stream(self, stream: int) -> None:
+        """Wait for what another library has launched on a stream; 1 and 2 are the default ones."""
+        with self.context:
+            self._done(self._cu.cuStreamSynchronize(stream), "waiting for another library")
 
     # --- time -----------------------------------------------------------------------------------
 

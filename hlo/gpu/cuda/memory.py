@@ -86,6 +86,12 @@ class Memory:
                 returned = cu.cuMemFreeAsync(address, self._stream)
             self._context.driver.done(returned, f"freeing {size} bytes of {name or 'data'}")
 
+    def settle(self) -> None:
+        """Wait for all that any library has the device do."""
+        with self._context:
+            driver = self._context.driver
+            driver.done(driver.cu.cuCtxSynchronize(), "waiting for the device")
+
     @property
     def allocated_bytes(self) -> int:
         """How much memory is allocated at present."""
