@@ -34,11 +34,12 @@ from hlo.values.types import Shape, signature_text
 from hlo.verifier import verify_as
 
 if TYPE_CHECKING:
-    pass
+    from hlo.compiler.gpu import Machine
 
 GROUP = "hlo.targets"
 NATIVE, REFERENCE = "compiled", "reference"
-BUILT_IN = (NATIVE, REFERENCE)
+GPU, GPU_EMULATED = "gpu", "gpu-emulated"
+BUILT_IN = (NATIVE, REFERENCE, GPU, GPU_EMULATED)
 
 
 class Interpreter(Backend):
@@ -73,10 +74,26 @@ def need_name(name: str) -> None:
         )  # fmt: skip
 
 
+def machine_of(name: str) -> Machine | None:
+    """Return the machine of a backend that keeps data in memory of its own, None for others.
+
+    Raises HloError, code `no-device`, if it is not there.
+    """
+    if name not in (GPU, GPU_EMULATED):
+        return None
+    from hlo.compiler.gpu import emulated, real
+
+    return real() if name == GPU else emulated()
+
+
 def _found(name: str) -> tuple[Backend, str]:
     """Return a backend other than native code, and what errors are to call it."""
     if name == REFERENCE:
         return Interpreter(), ""
+    if name in (GPU, GPU_EMULATED):
+        from hlo.compiler.gpu import GpuBackend, emulated, real
+
+        return GpuBackend(real() if name == GPU else emulated()), ""
     need_name(name)
     first, *others = entry_points(group=GROUP, name=name)
     said = f"backend {name!r} of {_origin(first)}"
@@ -125,6 +142,9 @@ class LoadedModule:
         timeout: seconds after which a call ends with HloError, code `timeout`, at the next kernel
             or operation.
 
+    On a GPU, arrays that are there already, of this or another library, are used in place; then,
+    and with `device_results=True` at compilation, results are `hlo.gpu.arrays.DeviceArray`s.
+
     Raises:
         HloError: for arguments that do not fit, and where the run fails.
         TypeError: for names that no parameter has.
@@ -135,7 +155,9 @@ class LoadedModule:
     (array(2., dtype=float32), array(3., dtype=float32))
     """
 
-    def __init__(self, module: Module, backend: str, loaded: Loaded, said: str) -> None:
+    def __init__(
+        self, module: Module, backend: str, loaded: Loaded, said: str, device_results: bool = False
+    ) -> None:
         self.name, self.backend = module.name, backend
         self.parameters = parameters_of(module)
         self.result_shape: Shape = module.program_shapes[1]
@@ -147,7 +169,9 @@ class LoadedModule:
         self.cost, self.working_bytes = loaded.cost, loaded.working_bytes
         self.trees: Trees | None = None
         self.compile_seconds: dict[str, float] = {}
-        self._start, self._said = loaded.start, said
+        self._start, self._said, self._taken = loaded.start, said, loaded.taken
+        if device_results and loaded.start_resident is not None:
+            self._start = loaded.start_resident
         self._run = self.on(Host())
 
     def on(self, host: Host) -> Run:
@@ -174,6 +198,8 @@ class LoadedModule:
         """Run on arguments; see the class."""
         if timeout is not None:
             check_timeout(timeout)
+        taken = self._taken
+        args, named = tuple(map(taken, args)), {n: taken(v) for n, v in named.items()}
         values = bind_call(self.parameters, args, named, self.trees)
         result = self._run(values, timeout)
         return result if self.trees is None else given_by(self.trees, result)
@@ -190,12 +216,12 @@ class LoadedModule:
 
 def load(
     module: Module, backend: str, *, host: Host | None = None, passes: str = "default",
-    verify: str = "strict", clock: Clock | None = None,
+    verify: str = "strict", clock: Clock | None = None, device_results: bool = False,
 ) -> LoadedModule:  # fmt: skip
     """Return a module on a backend other than native code, ready to run.
 
-    passes, verify, host: as for `hlo.compile`. Raises HloError: for no such backend (`bad-value`),
-    one that does not work (`bad-backend`), and a module that it cannot run.
+    passes, verify, host, device_results: as for `hlo.compile`. Raises HloError: for no such backend
+    (`bad-value`), one that does not work (`bad-backend`), and a module that it cannot run.
     """
     clock = clock or Clock()
     found, said = _found(backend)
@@ -206,7 +232,7 @@ def load(
             raise HloError.at("bad-backend", f"{said}: load gives no hlo.compiler.backends.Loaded")
     else:
         loaded = found.load(module, passes, verify, clock)
-    program = LoadedModule(module, backend, loaded, said)
+    program = LoadedModule(module, backend, loaded, said, device_results)
     program.compile_seconds = clock.seconds
     return program if host is None else program.beside(host)
 

@@ -2,70 +2,177 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from hlo.codegen.launches.program import GpuProgram, write_launches
+from hlo.codegen.launches.program import write_launches
 from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import array_leaves
 from hlo.codegen.targets.gpu import Nvptx
-from hlo.compiler.planned import Call, Execute, PlannedBackend
+from hlo.compiler.lowering import Clock, parameters_of, plan
+from hlo.compiler.planned import Backend, Call, Loaded, octets
 from hlo.errors import HloError
 from hlo.eval import Interpreter
+from hlo.gpu.arrays import DeviceArray, array_on, new_array
 from hlo.gpu.device import Device
-from hlo.gpu.execute import LoadedProgram
+from hlo.gpu.execute import LoadedProgram, Memory
+from hlo.host import Host
 from hlo.io.arguments import assemble
-from hlo.ir import Instruction
+from hlo.ir import Instruction, Module
 from hlo.ops.host.custom_targets import CHECK_SIZE
 from hlo.runtime.assembly import assembly_of
+from hlo.runtime.boundary import Port, port
+from hlo.runtime.leaves import leaf_arrays, wrapper
+from hlo.support.deadline import Deadline
+from hlo.values.arrays import OnDevice
 from hlo.values.layout.packing import pack, unpack
 from hlo.values.types import ArrayShape
 
+# The model that code for the SIMT machine is compiled for.
+_EMULATED_CPU = "sm_90"
 
-class GpuBackend(PlannedBackend):
-    """Runs programs on devices that take PTX.
 
-    make: returns a device for the calling thread: devices of one program run side by side.
+@dataclass(frozen=True)
+class Machine:
+    """A device that programs run on.
+
+    cpu: the model that code is for. adopt: returns arrays of other libraries on the device as ours,
+    None for all else.
     """
 
-    def __init__(self, cpu: str, make: Callable[[], Device]) -> None:
-        self._target = Nvptx(cpu)
-        self._make = make
+    device: Device
+    cpu: str
+    adopt: Callable[[Any], DeviceArray | None]
 
-    @property
-    def target(self) -> Nvptx:
-        return self._target
+    def taken(self, value: Any) -> Any:
+        """Return an argument with arrays that are on the device marked, so that they stay there."""
+        if isinstance(value, tuple | list):
+            return type(value)(map(self.taken, value)) if type(value) in (tuple, list) else value
+        if isinstance(value, np.ndarray | np.generic | int | float | complex | str):
+            return value
+        array = value if isinstance(value, DeviceArray) else self.adopt(value)
+        if array is None or array.device is not self.device:
+            return value
+        return OnDevice(array, array.shape, array.dtype)
 
-    def build(self, planned: PlannedProgram) -> Execute:
-        program = write_launches(planned, self._target, is_located=True)
-        code = assembly_of(program.module, self._target.cpu)
-        here = threading.local()
-
-        def execute(
-            arguments: Sequence[np.ndarray], results: Sequence[np.ndarray], call: Call
-        ) -> None:
-            if not hasattr(here, "program"):
-                here.program = LoadedProgram(self._make(), program.plan, code)
-            loaded: LoadedProgram = here.program
-            calls = HostCalls(program, call)
-            loaded.run(arguments, results, calls, _check(call))
-
-        return execute
+    def put(self, value: Any) -> Any:
+        """Return a copy of arrays, in tuples perhaps, on the device."""
+        if isinstance(value, tuple):
+            return tuple(map(self.put, value))
+        return array_on(self.device, value, "data") if isinstance(value, np.ndarray) else value
 
 
-def _check(call: Call) -> Callable[[], None]:
-    deadline = call.deadline
-    return deadline.check if deadline is not None else lambda: None
+@cache
+def real() -> Machine:
+    """Return the GPU of this machine. Raises HloError, code `no-device`, if there is none."""
+    from hlo.gpu.cuda.adopt import adopt
+    from hlo.gpu.cuda.device import CudaDevice
+
+    device = CudaDevice()
+    return Machine(device, device.properties.cpu, partial(adopt, device))
+
+
+@cache
+def emulated() -> Machine:
+    """Return the SIMT machine."""
+    from hlo.gpu.simt import SimtDevice  # type: ignore[import-not-found]
+
+    return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None)
+
+
+class GpuBackend(Backend):
+    """Runs programs on a device that takes PTX."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
+        machine = self._machine
+        target = Nvptx(machine.cpu)
+        planned = plan(module, target, clock, passes=passes, verify=verify)
+        with clock("emit"):
+            program = write_launches(planned, target, is_located=True)
+        with clock("optimize and assemble"):
+            code = assembly_of(program.module, machine.cpu)
+            binary = machine.device.machine_code(code)
+        with clock("load"):
+            loaded = LoadedProgram(machine.device, program.plan, code, binary)
+        runner = _Runner(module, planned, machine, loaded, program.calls)
+        return Loaded(
+            lambda host: partial(runner.run, host, False),
+            vars(planned.cost),
+            {
+                "results": sum(p.size_bytes for p in runner.results),
+                "temporaries": planned.assignment.arena_bytes,
+                "arguments in their layouts": sum(p.packed_bytes for p in runner.arguments),
+            },
+            machine.taken,
+            lambda host: partial(runner.run, host, True),
+        )
+
+
+class _Runner:
+    """A program on a device as it is called: on values of its parameters."""
+
+    def __init__(
+        self, module: Module, planned: PlannedProgram, machine: Machine, loaded: LoadedProgram,
+        calls: Sequence[Instruction],
+    ) -> None:  # fmt: skip
+        self.arguments = [port(s) for s in planned.arguments]
+        self.results = [port(s) for s in planned.results]
+        self._name, self._device_counts = module.name, module.device_counts
+        self._parameters = parameters_of(module)
+        self._machine, self._loaded, self._calls = machine, loaded, calls
+        self._wrap = wrapper(planned.result)
+        # The valid part of an array of dynamic size is cut out on the host.
+        leaves = [s for _, s in planned.result.leaves()]
+        self._is_static = not any(isinstance(s, ArrayShape) and s.is_dynamic for s in leaves)
+
+    def run(
+        self, host: Host, stays: bool, values: Sequence[Any], timeout: float | None = None
+    ) -> Any:
+        """Run. stays: results stay on the device, as they do where arguments are there."""
+        deadline = None if timeout is None else Deadline(self._name, timeout)
+        leaves: list[Any] = leaf_arrays(self._parameters, values)
+        stays = stays or any(isinstance(leaf, OnDevice) for leaf in leaves)
+        memory = [_argument(p, leaf) for p, leaf in zip(self.arguments, leaves, strict=True)]
+        made = [
+            self._result(n, p, stays and self._is_static) for n, p in enumerate(self.results)
+        ]  # fmt: skip
+        places = [m.address if isinstance(m, DeviceArray) else octets(m) for m in made]
+        call = Call(host, self._device_counts, deadline)
+        check = (lambda: None) if deadline is None else deadline.check
+        self._loaded.run(memory, places, HostCalls(self._calls, call), check)
+        both = zip(self.results, made, strict=True)
+        return self._wrap([m if isinstance(m, DeviceArray) else p.logical(m) for p, m in both])
+
+    def _result(self, number: int, port: Port, stays: bool) -> DeviceArray | np.ndarray:
+        """Return memory for a result, on the device if its layout has strides."""
+        if not stays or port.order is None:
+            return port.allocate()
+        name = f"result {number}"
+        return new_array(self._machine.device, port.dims, port.dtype, name, port.order)
+
+
+def _argument(port: Port, leaf: Any) -> Memory:
+    """Return the memory of an argument, in place if it is as the port says."""
+    if isinstance(leaf, OnDevice):
+        array: DeviceArray = leaf.array
+        if port.order is not None and array.is_in_order(port.order):
+            return array.address
+        leaf = np.asarray(array)
+    return octets(port.physical(leaf))
 
 
 class HostCalls:
     """The calls of the host that one run of a program makes, in its reference semantics."""
 
-    def __init__(self, program: GpuProgram, call: Call) -> None:
-        self._calls = program.calls
+    def __init__(self, calls: Sequence[Instruction], call: Call) -> None:
+        self._calls = calls
         self._interpreter = Interpreter(call.host, call.device_counts)
 
     def __call__(self, number: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -80,7 +187,7 @@ class HostCalls:
                 raise HloError.at("index-out-of-range", message)
             return []
         value = inst.spec.evaluate(inst, args, self._interpreter)
-        return [_octets(value, path, leaf) for path, leaf in array_leaves(inst)]
+        return [_memory_of(value, path, leaf) for path, leaf in array_leaves(inst)]
 
 
 def _assembled(inst: Instruction, memory: Any) -> Any:
@@ -88,7 +195,7 @@ def _assembled(inst: Instruction, memory: Any) -> Any:
     return assemble(inst.shape, leaves)
 
 
-def _octets(value: Any, path: tuple[int, ...], leaf: ArrayShape) -> np.ndarray:
+def _memory_of(value: Any, path: tuple[int, ...], leaf: ArrayShape) -> np.ndarray:
     for number in path:
         value = value[number]
     array = np.asarray(value, leaf.element_type.dtype)

@@ -83,6 +83,7 @@ def compile(
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
+    device_results: bool = False,
 ) -> Executable | LoadedModule: ...
 def compile(
     module: Module,
@@ -97,14 +98,16 @@ def compile(
     weights: Mapping[str, Any] | str | Path | None = None,
     tune: float | str | Path | None = None,
     devices: int | None = None,
+    device_results: bool = False,
 ) -> Executable | LoadedModule | ShardedExecutable:
     """Return a function that runs a module, as native code for this processor by default.
 
     Args:
         module: a module; it stays as it is.
-        backend: what runs it: `compiled`, native code; `reference`, the interpreter; or the name of
-            a machine that a package registers (see `hlo.compiler.backends`), where what is said of
-            native code does not apply.
+        backend: what runs it: `compiled`, native code; `reference`, the interpreter; `gpu`, the
+            NVIDIA GPU of this machine; `gpu-emulated`, a SIMT machine that runs the kernels for it
+            and checks what they do; or the name of a machine that a package registers (see
+            `hlo.compiler.backends`). What is said of native code does not apply to the others.
         cache: keep native code on disk and look there first; a `Cache` says where.
         threads: how many may work on a call, by default one a processor; results are the same for
             any number.
@@ -121,6 +124,8 @@ def compile(
             the same. What was found is kept beside the cache, and not measured again.
         devices: partition the module by its shardings, and run it on so many devices, threads of
             this process; without it shardings are ignored.
+        device_results: leave results of a GPU in its memory, as `hlo.gpu.arrays.DeviceArray`; they
+            are left there anyway where an argument is there.
 
     Returns:
         An `hlo.runtime.executable.Executable`, for another backend an
@@ -148,6 +153,7 @@ def compile(
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
         tune=(tune, float | int | str | Path | None), devices=(devices, int | None),
+        device_results=(device_results, bool),
     )  # fmt: skip
     if not isinstance(passes, str):
         from hlo.passes.default import pipeline_text
@@ -175,7 +181,10 @@ def compile(
                 raise HloError.at(
                     "bad-value", f"hlo.compile: {name} is for native code, not for {backend!r}"
                 )
-        loaded = load(module.clone(), backend, host=host, passes=passes, verify=verify)
+        loaded = load(
+            module.clone(), backend, host=host, passes=passes, verify=verify,
+            device_results=device_results,
+        )  # fmt: skip
         loaded.trees = module.usable_trees
         _warn_of_elided(loaded.elided)
         return loaded

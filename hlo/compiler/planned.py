@@ -32,12 +32,16 @@ class Loaded:
     """A module that a backend is ready to run.
 
     start: makes the function that runs it. cost: what a run does, as `Executable.cost`, if that was
-    counted. working_bytes: what a run takes besides arguments, by purpose.
+    counted. working_bytes: what a run takes besides arguments, by purpose. taken: returns an
+    argument as it is bound to a parameter, what is on the machine as `OnDevice`. start_resident: as
+    `start`, and results stay on the machine.
     """
 
     start: Start
     cost: Mapping[str, Any] = field(default_factory=dict)
     working_bytes: Mapping[str, int] = field(default_factory=dict)
+    taken: Callable[[Any], Any] = field(default=lambda value: value)
+    start_resident: Start | None = None
 
 
 class Backend(ABC):
@@ -108,7 +112,7 @@ class PlannedBackend(Backend):
             made = [p.allocate() for p in results]
             for result, argument in shared.items():
                 np.copyto(made[result], memory[argument])
-            execute(list(map(_octets, memory)), list(map(_octets, made)), call)
+            execute(list(map(octets, memory)), list(map(octets, made)), call)
             return wrap([p.logical(m) for p, m in zip(results, made, strict=True)])
 
         return Loaded(
@@ -122,6 +126,6 @@ class PlannedBackend(Backend):
         )
 
 
-def _octets(memory: np.ndarray) -> np.ndarray:
+def octets(memory: np.ndarray) -> np.ndarray:
     """Return a view of memory as bytes."""
     return memory.reshape(-1).view(np.uint8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -64,24 +65,22 @@ class DeviceArray:
         dims = ",".join(map(str, self.shape))
         return f"<DeviceArray {self.dtype}[{dims}] at {self.address:#x}>"
 
-    def order(self) -> tuple[int, ...] | None:
-        """Return the dimensions from major to minor, if the elements lie in that order without
-        gaps."""
-        found = sorted(range(self.ndim), key=lambda d: (-self.strides[d], d))
-        dense = row_major(tuple(self.shape[d] for d in found), self.dtype)
-        fits = all(
+    def is_in_order(self, order: Sequence[int]) -> bool:
+        """Return whether the elements lie without gaps, dimensions in an order from major to
+        minor."""
+        dense = row_major(tuple(self.shape[d] for d in order), self.dtype)
+        return not self.size or all(
             self.shape[d] == 1 or self.strides[d] == stride
-            for d, stride in zip(found, dense, strict=True)
+            for d, stride in zip(order, dense, strict=True)
         )
-        return tuple(found) if fits or not self.size else None
 
     # --- for other libraries --------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("an array on a device is copied to the host")
-        order = self.order()
-        if order is None:
+        order = sorted(range(self.ndim), key=lambda d: (-self.strides[d], d))
+        if not self.is_in_order(order):
             found = self._spread()
         else:
             found = np.empty(tuple(self.shape[d] for d in order), self.dtype)
@@ -162,9 +161,16 @@ def _give_back(device: Device, address: int, is_seen: list[bool]) -> None:
 
 def new_array(
     device: Device, shape: tuple[int, ...], dtype: np.dtype, name: str = "",
-    strides: tuple[int, ...] | None = None,
+    order: Sequence[int] | None = None,
 ) -> DeviceArray:  # fmt: skip
-    """Return an array in new memory, whose content is not defined."""
+    """Return an array in new memory, whose content is not defined.
+
+    order: of the dimensions in memory, from major to minor; by default that of the shape.
+    """
+    strides = None
+    if order is not None:
+        dense = row_major(tuple(shape[d] for d in order), dtype)
+        strides = tuple(dense[list(order).index(d)] for d in range(len(shape)))
     memory = DeviceMemory(device, math.prod(shape) * dtype.itemsize, name)
     return DeviceArray(device, memory.address, shape, dtype, memory, strides)
 

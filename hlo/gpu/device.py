@@ -93,9 +93,12 @@ class Device(ABC):
     @abstractmethod
     def launch(
         self, code: Any, kernel: str, blocks: int, threads: int, shared_bytes: int,
-        addresses: Sequence[int],
+        addresses: Sequence[int], instruction: str = "",
     ) -> None:  # fmt: skip
-        """Launch a kernel: `blocks` blocks of `threads` threads, with addresses as parameters."""
+        """Launch a kernel: `blocks` blocks of `threads` threads, with addresses as parameters.
+
+        instruction: the HLO that it computes, for messages.
+        """
 
     def capture(self, record: Callable[[], None]) -> Replay | None:
         """Return the launches and copies that `record` makes, which are not done yet, to be done

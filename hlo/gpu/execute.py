@@ -19,7 +19,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.gpu.device import Device, Replay
-from hlo.gpu.plan import Copy, HostCall, Launch, LaunchPlan, Place, Region
+from hlo.gpu.plan import ALIGNMENT, Copy, HostCall, Launch, LaunchPlan, Place, Region
 from hlo.gpu.sections import Choice, Loop, Node, Repeat, Section, sections_of
 
 # Runs a call of the host, by number, on the bytes of its operands; returns those of its results.
@@ -65,6 +65,8 @@ class LoadedProgram:
         check: Check,
     ) -> None:  # fmt: skip
         """Run; the memory of `results` is written when this returns.
+
+        Memory of the device is used in place, but for arguments that are not aligned.
 
         A result that shares memory with an argument begins with the argument's content; both may be
         the same memory of the device.
@@ -180,10 +182,12 @@ class _Space:
                 regions[key] = regions[Region.RESULT, targets[number]]
                 if isinstance(data, int) and data != regions[key]:
                     device.copy(regions[key], data, size)
-            elif isinstance(data, int):
+            elif isinstance(data, int) and not data % ALIGNMENT:
                 regions[key] = data
             else:
                 regions[key] = self._reserve(key, size)
+                if isinstance(data, int):
+                    device.copy(regions[key], data, size)
             if isinstance(data, np.ndarray):
                 device.write(regions[key], data)
         self._choose_recorded(tuple(regions.values()))
@@ -330,8 +334,9 @@ class _Run:
             return
         addresses = [self._address(place) for place in step.places]
         self._device.launch(
-            self._space.code, step.kernel, step.blocks, step.threads, step.shared_bytes, addresses
-        )
+            self._space.code, step.kernel, step.blocks, step.threads, step.shared_bytes, addresses,
+            step.instruction,
+        )  # fmt: skip
 
     def _read(self, place: Place, size: int) -> np.ndarray:
         self._wait()

@@ -15,6 +15,9 @@ import numpy as np
 
 from hlo.gpu.work import NOTHING, Work
 
+# Memory begins at a multiple of it: kernels rely on that.
+ALIGNMENT = 256
+
 
 class Region(Enum):
     """Which memory of the device a place is in; `number` tells arguments and results apart."""

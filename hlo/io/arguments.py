@@ -12,7 +12,7 @@ from hlo.errors import HloError, InferError, did_you_mean
 from hlo.support.interop import array_of
 from hlo.support.memory import check_memory
 from hlo.support.trees import Trees
-from hlo.values.arrays import TOKEN_VALUE, DynamicArray
+from hlo.values.arrays import TOKEN_VALUE, DynamicArray, OnDevice
 from hlo.values.literal import Literal
 from hlo.values.numerals import from_double
 from hlo.values.types import (
@@ -140,7 +140,7 @@ def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list
         raise HloError.at("argument-count", f"{len(args)} arguments for {counts}")
     found: dict[int, dict[Path, Any]] = {p.number: {} for p in parameters}
     for arg, (p, path, name, shape) in zip(args, leaves, strict=True):
-        found[p.number][path] = as_leaf(arg, shape, f"argument {name}")
+        found[p.number][path] = _bound(arg, shape, f"argument {name}")
     return [assemble(p.shape, found[p.number]) for p in parameters]
 
 
@@ -169,7 +169,18 @@ def _nested(value: Any, shape: Shape, what: str) -> Any:
             _nested(v, s, f"{what}.{i}")
             for i, (v, s) in enumerate(zip(value, shape.elements, strict=True))
         )
-    return TOKEN_VALUE if isinstance(shape, TokenShape) else as_leaf(value, shape, what)
+    return TOKEN_VALUE if isinstance(shape, TokenShape) else _bound(value, shape, what)
+
+
+def _bound(value: Any, shape: Shape, what: str) -> Any:
+    """Return what is passed for a leaf: see `as_leaf`. What is on a device stays there if it fits
+    exactly."""
+    if isinstance(value, OnDevice):
+        if isinstance(shape, ArrayShape) and not shape.is_dynamic:
+            if value.dtype == shape.element_type.dtype and value.shape == shape.dims:
+                return value
+        value = np.asarray(value.array)
+    return as_leaf(value, shape, what)
 
 
 def as_leaf(value: Any, shape: Shape, what: str) -> np.ndarray | DynamicArray:

@@ -31,6 +31,12 @@ class Port:
         self.size_bytes = physical_bytes(shape)
         self._supply = Supply(self.size_bytes)
 
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The dimensions in the order of memory, from major to minor; None where that does not tell
+        where the elements are."""
+        return tuple(range(len(self.dims)))
+
     def physical(self, array: np.ndarray) -> np.ndarray:
         """Return memory with the content of an array of the port's dimensions and dtype."""
         return np.require(array, requirements=("C", "A"))
@@ -59,6 +65,10 @@ class TransposedPort(Port):
         self._back = tuple(int(d) for d in np.argsort(self._order))
         self._in_memory = tuple(shape.dims[d] for d in self._order)
 
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        return self._order
+
     def physical(self, array: np.ndarray) -> np.ndarray:
         return super().physical(array.transpose(self._order))
 
@@ -79,6 +89,10 @@ class PackedPort(Port):
         # Packing goes through an array with a byte per element, or the element's own size.
         width = shape.element_type.byte_width
         self.packed_bytes = self.size_bytes + physical_elements(shape) * width
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        return None
 
     def physical(self, array: np.ndarray) -> np.ndarray:
         return pack(array, self.shape)

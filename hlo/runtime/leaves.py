@@ -28,7 +28,7 @@ def leaf_arrays(parameters: Sequence[Parameter], values: Sequence[Any]) -> list[
     return leaves
 
 
-def wrapper(shape: Shape) -> Callable[[list[np.ndarray]], Any]:
+def wrapper(shape: Shape) -> Callable[[list[Any]], Any]:
     """Return the function that makes a value of a shape from its array leaves."""
     if _is_one(shape):
         return only
@@ -58,7 +58,7 @@ def _meant(data: np.ndarray, shape: ArrayShape, leaves: Any) -> np.ndarray:
     return data[tuple(slice(0, n) for n in sizes)]
 
 
-def only(leaves: list[np.ndarray]) -> np.ndarray:
+def only(leaves: list[Any]) -> Any:
     """Return the value of a program with one result leaf."""
     return leaves[0]
 

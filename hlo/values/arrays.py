@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,18 @@ class DynamicArray:
     def actual(self) -> np.ndarray:
         """The valid elements: a view of `data`."""
         return self.data[tuple(slice(0, n) for n in self.sizes)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnDevice:
+    """An argument that stays in the memory of a device, where its program runs.
+
+    array: what the device's backend takes; `numpy.asarray` of it is a copy.
+    """
+
+    array: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype
 
 
 def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicArray:

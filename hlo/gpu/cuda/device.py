@@ -187,7 +187,7 @@ class CudaDevice(Device):
 
     def launch(
         self, code: Kernels, kernel: str, blocks: int, threads: int, shared_bytes: int,
-        addresses: Sequence[int],
+        addresses: Sequence[int], instruction: str = "",
     ) -> None:  # fmt: skip
         with self.context:
             function = code.function(kernel, shared_bytes)
