@@ -71,6 +71,7 @@ class FakeDriver:
     CUmemPool_attribute = SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4)
     CUmemAllocationType = SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED=1)
     CUmemLocationType = SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1)
+    CUpointer_attribute = _names("CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL")
     cuuint64_t = int
 
     def __init__(
@@ -180,6 +181,9 @@ class FakeDriver:
     def cuMemFree(self, address: int) -> Any:
         del self.blocks[address]
         return (_OK,)
+
+    def cuPointerGetAttribute(self, attribute: int, address: int) -> Any:
+        return _OK, 0
 
     def cuMemHostAlloc(self, size: int, flags: int) -> Any:
         block = (ctypes.c_uint8 * size)()
