@@ -1,13 +1,157 @@
-"""LLVM IR to assembly text: PTX, and what else GPUs are programmed in."""
+"""LLVM IR to assembly text: PTX, and what else GPUs are programmed in.
+
+PTX of kernels can be put one after the other. So a module is compiled in parts, several at a time:
+a large kernel alone, small ones together. A part is written without names of its module; where the
+same one was there before, its PTX is taken from then.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from hlo.errors import HloError
-from hlo.llvm import LlvmModule
+from hlo.llvm import Function, LlvmModule
+from hlo.runtime import emission, kept
+from hlo.runtime.canonical import canonical
+from hlo.runtime.pool import default_threads
+from hlo.support.memory import check_address_space, threads_that_fit
+from hlo.support.threads import in_threads
+
+# A part has an overhead of a millisecond: that of five thousand characters. Kernels of so many are
+# apart, and smaller ones together up to so many.
+_APART_SIZE, _PART_SIZE = 6_000, 24_000
+# Memory that LLVM needs for the smallest module, and for each character.
+_LEAST_BYTES, _BYTES_OF_CHARACTER = 32 << 20, 50
+_LEVEL = 2
+# How LLVM writes the dots of names that nobody else sees in PTX.
+_DOT = "_$_"
+_HEADER_END = ".address_size 64\n"
+
+
+def assembly_of(module: LlvmModule, cpu: str) -> str:
+    """Return the assembly of a module for a GPU. cpu: LLVM's name of the model.
+
+    Raises HloError for what LLVM does not accept.
+    """
+    # Debug information is of the whole module, and so is the assembly of other makers' GPUs.
+    if module.named_metadata or not module.target_triple.startswith("nvptx"):
+        return _compiled(module.to_text(), module.target_triple, cpu)
+    parts = [_part(module, kernels) for kernels in _divided(module)]
+    if not parts:
+        return _compiled(module.to_text(), module.target_triple, cpu)
+    keys = [_key(part.text, cpu) for part in parts]
+    found = {key: kept.get(key, None) for key in keys}
+    missing = {key: part for key, part in zip(keys, parts, strict=True) if found[key] is None}
+    needed = _LEAST_BYTES + _BYTES_OF_CHARACTER * sum(len(p.text) for p in missing.values())
+    check_address_space(needed, "compiling")
+    threads = threads_that_fit(min(default_threads(), len(missing)), needed)
+    texts = [part.text for part in missing.values()]
+    done = in_threads(lambda text: _compiled(text, module.target_triple, cpu), texts, threads)
+    for key, code in zip(missing, done, strict=True):
+        found[key] = code.encode()
+        kept.put(key, code.encode(), None)
+    codes = [(found[key] or b"").decode() for key in keys]
+    return _joined([part.named(code) for part, code in zip(parts, codes, strict=True)])
+
+
+def optimized_text(module: LlvmModule, cpu: str) -> str:
+    """Return the LLVM IR that `assembly_of` makes assembly of. Raises HloError as it does."""
+    return str(_optimized(module.to_text(), _target_machine(module.target_triple, cpu)))
+
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Kernels of a module, with what they call. symbols: pairs of names, in the text and before."""
+
+    text: str
+    symbols: tuple[tuple[str, str], ...]
+
+    def named(self, code: str) -> str:
+        """Return PTX of the text with the names that the module has."""
+        _, first = self.symbols[0]
+        # Those that begin with others are longer.
+        for symbol, name in sorted(self.symbols, key=lambda pair: -len(pair[0])):
+            code = code.replace(symbol, name)
+            code = code.replace(symbol.replace(".", _DOT), name.replace(".", _DOT))
+        return code.replace(f"hlo{_DOT}data{_DOT}", f"{first}{_DOT}data{_DOT}")
+
+
+def _divided(module: LlvmModule) -> Iterator[list[Function]]:
+    """Yield the kernels of each part, with what they call."""
+    together: dict[str, Function] = {}
+    size = 0
+    for function in module.functions.values():
+        if function.linkage:
+            continue
+        own = _closure(function, module)
+        length = sum(len(f.text) for f in own)
+        if length >= _APART_SIZE:
+            yield own
+            continue
+        if together and size + length > _PART_SIZE:
+            yield [*together.values()]
+            together, size = {}, 0
+        together |= {f.name: f for f in own}
+        size += length
+    if together:
+        yield [*together.values()]
+
+
+def _closure(function: Function, module: LlvmModule) -> list[Function]:
+    """Return a function with all that it calls, and what those do."""
+    found, stack = {function.name: function}, [function]
+    while stack:
+        for name in sorted(stack.pop().symbols & module.functions.keys()):
+            if name not in found:
+                found[name] = module.functions[name]
+                stack.append(module.functions[name])
+    return [*found.values()]
+
+
+def _part(module: LlvmModule, functions: Sequence[Function]) -> _Part:
+    # What the code depends on besides is in the key.
+    own = canonical(module, functions, {}, "")
+    return _Part(own.text, tuple((symbol, name) for name, symbol in own.symbols.items()))
+
+
+def _joined(codes: Sequence[str]) -> str:
+    """Return PTX texts as one, with one header; shared memory of the launch is declared once."""
+    first, *_ = codes
+    header = first[: first.index(_HEADER_END) + len(_HEADER_END)]
+    lines: list[str] = []
+    declared: set[str] = set()
+    for code in codes:
+        for line in code[code.index(_HEADER_END) + len(_HEADER_END) :].splitlines():
+            if line.startswith(".extern"):
+                if line in declared:
+                    continue
+                declared.add(line)
+            lines.append(line)
+    return header + "\n".join(lines) + "\n"
+
+
+# --- LLVM ---------------------------------------------------------------------------------------
+
+
+@cache
+def _make() -> str:
+    """Return what changes when LLVM does, or what this file has it do."""
+    return llvmlite.__version__ + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+
+
+def _key(text: str, cpu: str) -> str:
+    """Return the key of a part's PTX: whatever could make it another is part of it."""
+    return "ptx" + hashlib.sha256(f"{_make()} {cpu} {text}".encode()).hexdigest()
 
 
 @cache
@@ -16,34 +160,26 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def _target_machine(triple: str, cpu: str, level: int) -> llvm.TargetMachine:
+def _target_machine(triple: str, cpu: str) -> llvm.TargetMachine:
     _initialize()
-    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=level)
+    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=_LEVEL)
 
 
-def assembly_of(module: LlvmModule, cpu: str) -> str:
-    """Return the assembly of a module for a GPU. cpu: LLVM's name of the model.
-
-    Raises HloError for what LLVM does not accept.
-    """
-    machine = _target_machine(module.target_triple, cpu, 2)
-    return str(machine.emit_assembly(_optimized(module, machine)))
+def _compiled(text: str, triple: str, cpu: str) -> str:
+    machine = _target_machine(triple, cpu)
+    return emission.assembly(_optimized(text, machine), machine)
 
 
-def optimized_text(module: LlvmModule, cpu: str) -> str:
-    """Return the LLVM IR that `assembly_of` makes assembly of. Raises HloError as it does."""
-    return str(_optimized(module, _target_machine(module.target_triple, cpu, 2)))
-
-
-def _optimized(module: LlvmModule, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
-        parsed = llvm.parse_assembly(module.to_text())
+        # LLVM objects share state only within a context.
+        parsed = llvm.parse_assembly(text, llvm.create_context())
     except RuntimeError as e:
         raise HloError.at("internal", f"LLVM rejects the kernels: {e}") from e
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_LEVEL)
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False
     tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(parsed, builder)
+    emission.run_passes(builder.getModulePassManager(), parsed, builder)
     return parsed

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
-from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
 from hlo.llvm import LlvmModule
 from hlo.runtime import kept
 from hlo.runtime.efforts import Effort
+from hlo.runtime.emission import object_code, run_passes
 from hlo.runtime.kept import KeptFunctions, PartStore
 from hlo.runtime.nearby import contiguous_space
 from hlo.runtime.parts import Part, split
@@ -92,7 +90,7 @@ class Machine:
     def quick_code(self, text: str, context: llvm.ContextRef | None = None) -> bytes:
         """Return the object file of LLVM IR that runs too rarely to be worth optimizing."""
         with self._own(0) as machine:
-            return _emit(llvm.parse_assembly(text, context), machine)
+            return object_code(llvm.parse_assembly(text, context), machine)
 
     def compile(
         self, module: LlvmModule, threads: int,
@@ -156,7 +154,7 @@ class Machine:
             whole, *rest = modules.values()
             for module in rest:
                 whole.link_in(module)
-            return _emit(whole, machine)
+            return object_code(whole, machine)
 
     def assembly(self, module: llvm.ModuleRef) -> str:
         """Return the assembly text of a module."""
@@ -184,7 +182,7 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     tuning.slp_vectorization = False
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
-    _run(builder.getModulePassManager(), module, builder)
+    run_passes(builder.getModulePassManager(), module, builder)
 
 
 def _clean(module: llvm.ModuleRef, machine: llvm.TargetMachine, *, combines: bool) -> None:
@@ -200,49 +198,7 @@ def _clean(module: llvm.ModuleRef, machine: llvm.TargetMachine, *, combines: boo
     if combines:
         passes.add_instruction_combine_pass()
     passes.add_global_dead_code_eliminate_pass()
-    _run(passes, module, builder)
-
-
-def _run(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    run = _unlocked("LLVMPY_RunNewModulePassManager")
-    if run is None:
-        passes.run(module, builder)
-    else:
-        run(passes, module, builder)
-
-
-def _emit(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
-    emit = _unlocked("LLVMPY_TargetMachineEmitToMemory")
-    if emit is None:
-        return bytes(machine.emit_object(module))
-    with ffi.OutputString() as message:
-        memory = emit(machine, module, 1, message)
-        if not memory:
-            raise RuntimeError(str(message))
-    try:
-        start, size = ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory)
-        return ctypes.string_at(start, size)
-    finally:
-        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
-
-
-@cache
-def _unlocked(name: str) -> Any:
-    """Return a function of the binding without the global lock that all of them take.
-
-    LLVM needs no lock if nothing is shared: each thread has its own context and target machine.
-    The binding has no public name for this. If it lacks the private one used here, the result is
-    None: the public function generates the same code, one part after the other.
-    """
-    try:
-        path, locked = ffi.lib._name, getattr(ffi.lib, name)
-    except AttributeError:
-        return None
-    if not isinstance(path, str):
-        return None
-    function = getattr(ctypes.CDLL(path), name)
-    function.argtypes, function.restype = locked.argtypes, locked.restype
-    return function
+    run_passes(passes, module, builder)
 
 
 @cache

@@ -14,7 +14,7 @@ from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i32
 from hlo.codegen.pipeline import emit_program
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.llvm import Binary, Function, Instruction, Return
-from hlo.runtime import jit
+from hlo.runtime import emission
 from hlo.runtime.efforts import Effort
 from hlo.runtime.jit import NativeCode, host_machine
 from hlo.runtime.parts import split
@@ -128,12 +128,12 @@ def test_a_binding_without_the_private_names_makes_the_same_code(
 ) -> None:
     module, machine = module_of(entry("fill", "swap"), fill(), swap), host_machine()
     objects = machine.compile(module, 2)
-    jit._unlocked.cache_clear()
+    emission._unlocked.cache_clear()
     with monkeypatch.context() as patched:
-        patched.setattr(jit, "ffi", SimpleNamespace(lib=library))
-        assert jit._unlocked("LLVMPY_X") is None
+        patched.setattr(emission, "ffi", SimpleNamespace(lib=library))
+        assert emission._unlocked("LLVMPY_X") is None
         assert machine.compile(module, 2) == objects
-    jit._unlocked.cache_clear()
+    emission._unlocked.cache_clear()
 
 
 def test_an_error_of_llvm_is_raised() -> None:
