@@ -49,9 +49,9 @@ def _state(k: Kernel) -> list[Val]:
     return found  # type: ignore[return-value]
 
 
-def _store_state(k: Kernel, values: Sequence[Val]) -> None:
+def _store_state(k: Kernel, values: Sequence[Val], is_first: Val) -> None:
     """Write the next state, once."""
-    with k.b.when(k.b.compare("eq", k.begin, 0)):
+    with k.b.when(is_first):
         for n, value in enumerate(values):
             k.store(value, (n,), 0)
 
@@ -115,29 +115,50 @@ def _threefry_words(b: Builder, key: Val, counter: Val) -> tuple[Val, Val]:
     return x0, x1
 
 
-def _threefry(k: Kernel) -> Extent:
-    b, data = k.b, _data(k)
-    wide = data.element_type.bits == 64
-    # A scalar uses the first word of its own counter.
-    dims = data.dims if data.dims or wide else (1,)
-    half, split = threefry_split(dims) if not wide else (dims, 0)
-    key, counter = _state(k)
-    number = math.prod(half)
-    _store_state(k, [key, _advanced(b, counter, number)])
-    if not number:
-        return Extent(1)
-    inner = half[-1] if half else 1
-    with b.loop(k.begin, k.end) as row, b.loop(0, inner) as column:
-        at = [*split_index(b, row, half[:-1]), column] if len(half) > 1 else [column]
-        place = b.add(b.mul(row, inner), column)
-        words = _threefry_words(b, key, _advanced(b, counter, place))
-        if wide:
-            _put(k, _joined(b, *words), at if dims else ())
+class ThreeFry:
+    """Emission of one kernel: two words a counter.
+
+    half: the dimensions along which counters are numbered, in row-major order.
+    """
+
+    def __init__(self, k: Kernel) -> None:
+        self._k, self._data = k, _data(k)
+        dims = self._data.dims
+        self._is_wide = self._data.element_type.bits == 64
+        # A scalar uses the first word of its own counter.
+        known = dims if dims or self._is_wide else (1,)
+        self.half, self._split = threefry_split(known) if not self._is_wide else (known, 0)
+        self.counters = math.prod(self.half)
+        self._key, self._counter = _state(k)
+
+    def store_state(self, is_first: Val) -> None:
+        """Write the next state where a condition holds."""
+        after = _advanced(self._k.b, self._counter, self.counters)
+        _store_state(self._k, [self._key, after], is_first)
+
+    def store(self, at: Sequence[Index], place: Index) -> None:
+        """Write the words of a counter, by its indices and its number."""
+        k, data = self._k, self._data
+        words = _threefry_words(k.b, self._key, _advanced(k.b, self._counter, place))
+        if self._is_wide:
+            _put(k, _joined(k.b, *words), at if data.dims else ())
         elif not data.dims:
             _put(k, words[0], ())
         else:
-            _put_pair(k, words, at, split, dims[split])
-    return Extent(number // inner, inner * _ROUNDS_COST)
+            _put_pair(k, words, at, self._split, data.dims[self._split])
+
+
+def _threefry(k: Kernel) -> Extent:
+    b, g = k.b, ThreeFry(k)
+    g.store_state(b.compare("eq", k.begin, 0))
+    if not g.counters:
+        return Extent(1)
+    half = g.half
+    inner = half[-1] if half else 1
+    with b.loop(k.begin, k.end) as row, b.loop(0, inner) as column:
+        at = [*split_index(b, row, half[:-1]), column] if len(half) > 1 else [column]
+        g.store(at, b.add(b.mul(row, inner), column))
+    return Extent(g.counters // inner, inner * _ROUNDS_COST)
 
 
 def _put_pair(
@@ -175,36 +196,54 @@ def _philox_words(b: Builder, key: Val, counter: Sequence[Val]) -> list[Val]:
     return words
 
 
-def _philox(k: Kernel) -> Extent:
-    b, data = k.b, _data(k)
-    wide = data.element_type.bits == 64
-    state = _state(k)
-    key, low = state[:2]
-    high = state[2] if len(state) == 3 else key
-    total, each = data.num_elements, 2 if wide else 4
-    blocks = -(-total // each)
+class Philox:
+    """Emission of one kernel: four words a counter, or two wide ones.
 
-    def carried(counter: Val) -> Val:
-        over = b.icmp("ult", counter, low)
-        return _two(b, "add", high, b.cast("zext", over, "i64"))
+    each: how many elements a counter has; those of the last one may be fewer, `rest`, behind
+    `whole` complete ones.
+    """
 
-    after = _advanced(b, low, blocks)
-    _store_state(k, [key, after] if len(state) == 2 else [key, after, carried(after)])
+    def __init__(self, k: Kernel) -> None:
+        self._k, self._data = k, _data(k)
+        self._is_wide = self._data.element_type.bits == 64
+        total, self.each = self._data.num_elements, 2 if self._is_wide else 4
+        self.counters = -(-total // self.each)
+        self.whole, self.rest = divmod(total, self.each)
+        self._key, self._low, *more = _state(k)
+        self._high = more[0] if more else self._key
+        self._keeps_high = bool(more)
 
-    def block(at: Index, count: int) -> None:
-        counter = _advanced(b, low, at)
-        words = _philox_words(b, key, (counter, carried(counter)))
-        if wide:
+    def _carried(self, counter: Val) -> Val:
+        over = self._k.b.icmp("ult", counter, self._low)
+        return _two(self._k.b, "add", self._high, self._k.b.cast("zext", over, "i64"))
+
+    def store_state(self, is_first: Val) -> None:
+        """Write the next state where a condition holds."""
+        after = _advanced(self._k.b, self._low, self.counters)
+        values = [self._key, after]
+        _store_state(
+            self._k, [*values, self._carried(after)] if self._keeps_high else values, is_first
+        )
+
+    def store(self, at: Index, count: int) -> None:
+        """Write the first words of a counter, by its number."""
+        k, b = self._k, self._k.b
+        counter = _advanced(b, self._low, at)
+        words = _philox_words(b, self._key, (counter, self._carried(counter)))
+        if self._is_wide:
             words = [_joined(b, *words[:2]), _joined(b, *words[2:])]
-        first = b.mul(at, each)
+        first, dims = b.mul(at, self.each), self._data.dims
         for n, word in enumerate(words[:count]):
             place = b.add(first, n)
-            _put(k, word, split_index(b, place, data.dims) if data.dims else ())
+            _put(k, word, split_index(b, place, dims) if dims else ())
 
-    whole = total // each
-    with b.loop(k.begin, b.minimum(k.end, whole)) as at:
-        block(at, each)
-    if total % each:
-        with b.when(b.compare("eq", k.end, blocks)):
-            block(whole, total % each)
-    return Extent(max(blocks, 1), each * _ROUNDS_COST)
+
+def _philox(k: Kernel) -> Extent:
+    b, g = k.b, Philox(k)
+    g.store_state(b.compare("eq", k.begin, 0))
+    with b.loop(k.begin, b.minimum(k.end, g.whole)) as at:
+        g.store(at, g.each)
+    if g.rest:
+        with b.when(b.compare("eq", k.end, g.counters)):
+            g.store(g.whole, g.rest)
+    return Extent(max(g.counters, 1), g.each * _ROUNDS_COST)

@@ -43,7 +43,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], target: Target) 
     lines = _lines_of(inst)
     if not lines.count or not lines.length:
         return Plan(())
-    needed = _needed(inst)
+    needed = needed_results(inst)
     key = SortKey.of(inst.to_apply)
     if key is not None and sorts_keys(inst, lines, key, target):
         return plan_key_sort(lines, key)
@@ -68,7 +68,7 @@ def _lines_of(inst: Instruction) -> Lines:
     return Lines(shape, inst.dimensions[0])
 
 
-def _needed(inst: Instruction) -> tuple[int, ...]:
+def needed_results(inst: Instruction) -> tuple[int, ...]:
     """Return the numbers of the results that are used."""
     parent = inst.parent
     used = set[int]()

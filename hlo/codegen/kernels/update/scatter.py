@@ -126,7 +126,7 @@ def _scatter(k: Kernel) -> Extent:
 
         def visit(found: tuple[str, ...]) -> None:
             batch = fixed | dict(zip(ordered, found, strict=True))
-            starts, inside = _starts(k, s, batch)
+            starts, inside = window_starts(k, s, batch)
             if s.ranges > 1:
                 inside = b.both(inside, _in_range(k, s, starts, number))
             with b.when(inside):
@@ -138,7 +138,9 @@ def _scatter(k: Kernel) -> Extent:
     return Extent(parts * s.ranges, windows * (2.0 + 2.0 * volume / s.ranges))
 
 
-def _starts(k: Kernel, s: Scatter, batch: Mapping[int, Index]) -> tuple[dict[int, Index], Val]:
+def window_starts(
+    k: Kernel, s: Scatter, batch: Mapping[int, Index]
+) -> tuple[dict[int, Index], Val]:
     """Return where a window begins, and whether it is entirely in bounds."""
     b, vector = k.b, s.select.index_vector_dim
     place = [batch[d] for d in s.batch]

@@ -35,6 +35,8 @@ class AmdGcn(Gpu):
     convention: ClassVar[str] = "amdgpu_kernel"
     thread_register: ClassVar[str] = "llvm.amdgcn.workitem.id.x"
     block_register: ClassVar[str] = "llvm.amdgcn.workgroup.id.x"
+    block_scope: ClassVar[str] = "workgroup"
+    device_scope: ClassVar[str] = "agent"
 
     @property
     def model(self) -> int:

@@ -65,6 +65,9 @@ class Gpu(LlvmTarget):
     convention: ClassVar[str]
     thread_register: ClassVar[str]
     block_register: ClassVar[str]
+    # LLVM's names of the threads of a block, and of the device.
+    block_scope: ClassVar[str]
+    device_scope: ClassVar[str]
 
     @property
     def lanes(self) -> int:
@@ -128,6 +131,18 @@ class Gpu(LlvmTarget):
 
         how: `xor` of the lane's number, so much `up` or `down` from it, or `idx`, the number.
         """
+
+    @property
+    def matches_lanes(self) -> bool:
+        """True when there is `equal_lanes`."""
+        return False
+
+    def equal_lanes(self, b: Builder, number: Val) -> Val:
+        """Return the lanes of the warp that have the same i32, as the bits of an i32.
+
+        All lanes of the warp do this.
+        """
+        raise NotImplementedError
 
     @property
     def thread(self) -> LlvmTarget:

@@ -35,6 +35,8 @@ class Nvptx(Gpu):
     convention: ClassVar[str] = "ptx_kernel"
     thread_register: ClassVar[str] = "llvm.nvvm.read.ptx.sreg.tid.x"
     block_register: ClassVar[str] = "llvm.nvvm.read.ptx.sreg.ctaid.x"
+    block_scope: ClassVar[str] = "block"
+    device_scope: ClassVar[str] = "device"
 
     @property
     def capability(self) -> int:
@@ -75,3 +77,12 @@ class Nvptx(Gpu):
         bound = i32(0 if how == "up" else 31)
         types, operands = ("i32",) * 4, ("-1", word.name, which.name, bound.name)
         return b.effect("i32", Call("", "i32", f"@{name}", types, operands))
+
+    @property
+    def matches_lanes(self) -> bool:
+        return True
+
+    def equal_lanes(self, b: Builder, number: Val) -> Val:
+        name = "llvm.nvvm.match.any.sync.i32"
+        b.module.declare(name, "i32", ["i32", "i32"], TOGETHER)
+        return b.effect("i32", Call("", "i32", f"@{name}", ("i32", "i32"), ("-1", number.name)))

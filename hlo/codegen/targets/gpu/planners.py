@@ -10,10 +10,11 @@ from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.planners import plan_of
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
-from hlo.codegen.targets.gpu.kernels import reduce, windows
+from hlo.codegen.targets.gpu.kernels import random, reduce, scatter, update, windows
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
+from hlo.codegen.targets.gpu.kernels.sort import sort, topk
 from hlo.codegen.targets.gpu.kernels.transpose import plan_transposes
 from hlo.ir import Instruction
 
@@ -24,6 +25,11 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
     **windows.PLANNERS,
     **contraction.PLANNERS,
     **convolution.PLANNERS,
+    **random.PLANNERS,
+    **scatter.PLANNERS,
+    **sort.PLANNERS,
+    **topk.PLANNERS,
+    **update.PLANNERS,
 }
 
 
