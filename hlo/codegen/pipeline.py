@@ -160,9 +160,9 @@ def plan_program(
     entry = flatten(comp)
     observe("flat", lambda: report.tree(entry))
     # Fusion: what is a kernel of its own, and what is computed inside of others.
-    chains = target.has_chains
-    roles = assign_roles(entry, chains=chains)
-    roles = fuse_siblings(entry, roles, chains=chains)
+    chains, rows = target.has_chains, target.row_limits
+    roles = assign_roles(entry, chains=chains, rows=rows)
+    roles = fuse_siblings(entry, roles, chains=chains, rows=rows)
     # Parts of arrays in memory are read by their addresses.
     read_parts_in_place(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.
@@ -170,7 +170,7 @@ def plan_program(
     order = order_kernels(entry, live)
     if order.has_copies:
         # Those have readers of their own, and so have the values that they are copies of.
-        roles = assign_roles(entry, chains=chains)
+        roles = assign_roles(entry, chains=chains, rows=rows)
         read_parts_in_place(entry, roles)
     if order.is_new_order:
         live = live_ranges(entry, roles)

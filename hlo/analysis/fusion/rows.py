@@ -24,11 +24,24 @@ from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
 from hlo.values.types import ArrayShape
 
-# A row's length, and how many there have to be so that threads have enough of them.
-_SHORTEST, _LONGEST, _ROWS = 32, 16384, 64
 # Bytes of a row's arrays that are kept on the stack.
 _KEPT_BYTES = 65536
 RENAMED = frozenset({"reshape", "transpose", "copy"})
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """Which rows are worth a kernel: by their length, and by how many there are to share out."""
+
+    shortest: int = 32
+    longest: int = 16384
+    count: int = 64
+
+    def allow(self, rows: Rows) -> bool:
+        return self.shortest <= rows.length <= self.longest and rows.row_count >= self.count
+
+
+USUAL_ROWS = RowLimits()
 
 
 @dataclass
@@ -263,7 +276,9 @@ def walk_rows(
 # --- which kernels are absorbed -----------------------------------------------------------------
 
 
-def absorb_rows(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+def absorb_rows(
+    comp: Computation, roles: MutableMapping[Instruction, Role], limits: RowLimits = USUAL_ROWS
+) -> None:
     """Fuse reductions over rows, and what goes with them, into the kernels that use them."""
     if not any(i.opcode == "reduce" for i in comp):
         return
@@ -273,7 +288,7 @@ def absorb_rows(comp: Computation, roles: MutableMapping[Instruction, Role]) -> 
         if roles[root] is not Role.KERNEL or root.opcode == "constant":
             continue
         if is_on_demand(root) or root.opcode == "reduce":
-            rows = _first_space(root, roles, barren)
+            rows = _first_space(root, roles, barren, limits)
             changed = {} if rows is None else _absorbed(rows, comp, roles, readers)
             if changed:
                 roles.update(changed)
@@ -345,6 +360,7 @@ def _first_space(
     root: Instruction,
     roles: Mapping[Instruction, Role],
     barren: MutableMapping[object, set[Instruction]],
+    limits: RowLimits,
 ) -> Rows | None:
     """Return the row space of a kernel by a reduction that it reads.
 
@@ -366,7 +382,7 @@ def _first_space(
         seen.add(inst)
         if inst.opcode == "reduce" and roles[inst] is Role.KERNEL:
             rows = _space(root, inst)
-            if rows and _SHORTEST <= rows.length <= _LONGEST and rows.row_count >= _ROWS:
+            if rows and limits.allow(rows):
                 return rows
         elif inst.opcode in RENAMED or is_on_demand(inst):
             todo.extend(inst.operands)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from hlo.analysis.fusion.chains import absorb_chains
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
 from hlo.analysis.fusion.roles import Role, roles_in
-from hlo.analysis.fusion.rows import absorb_rows
+from hlo.analysis.fusion.rows import USUAL_ROWS, RowLimits, absorb_rows
 from hlo.analysis.fusion.siblings import Group, sibling_groups
 from hlo.codegen.loops.on_demand import is_rare
 from hlo.codegen.plan.tree import computations_of
@@ -20,16 +20,18 @@ from hlo.ir import Computation, Instruction
 from hlo.values.types import TupleShape
 
 
-def assign_roles(entry: Computation, *, chains: bool = True) -> dict[Instruction, Role]:
+def assign_roles(
+    entry: Computation, *, chains: bool = True, rows: RowLimits = USUAL_ROWS
+) -> dict[Instruction, Role]:
     """Return the role of every instruction of a flattened computation tree.
 
     chains: whether products are fused into the kernels that use them. The fusions of passes have
-    none.
+    none. rows: which rows are computed by one kernel.
     """
     roles: dict[Instruction, Role] = {}
     for comp in computations_of(entry):
         own = roles_in(comp)
-        absorb_rows(comp, own)
+        absorb_rows(comp, own, rows)
         if chains:
             absorb_chains(comp, own)
         roles |= own
@@ -37,11 +39,15 @@ def assign_roles(entry: Computation, *, chains: bool = True) -> dict[Instruction
 
 
 def fuse_siblings(
-    entry: Computation, roles: dict[Instruction, Role], *, chains: bool = True
+    entry: Computation,
+    roles: dict[Instruction, Role],
+    *,
+    chains: bool = True,
+    rows: RowLimits = USUAL_ROWS,
 ) -> dict[Instruction, Role]:
     """Fuse kernels that read the same arrays; returns the roles in the new tree."""
     if any([_fuse_siblings(comp, roles) for comp in computations_of(entry)]):
-        return assign_roles(entry, chains=chains)
+        return assign_roles(entry, chains=chains, rows=rows)
     return roles
 
 

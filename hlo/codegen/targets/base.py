@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hlo.analysis.fusion.roles import Role
+    from hlo.analysis.fusion.rows import RowLimits
     from hlo.codegen.choices import Choices
     from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder, Val
@@ -99,6 +100,13 @@ class Target(ABC):
     def has_chains(self) -> bool:
         """True when products are fused into the kernels that use them, see `chains`."""
         return True
+
+    @property
+    def row_limits(self) -> RowLimits:
+        """Which rows are computed by one kernel, reductions and all, see `rows`."""
+        from hlo.analysis.fusion.rows import USUAL_ROWS
+
+        return USUAL_ROWS
 
     @property
     def buffer_alignment(self) -> int:

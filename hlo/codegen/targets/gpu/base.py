@@ -17,6 +17,7 @@ from hlo.gpu.work import Work
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
+    from hlo.analysis.fusion.rows import RowLimits
     from hlo.codegen.llvm import Builder, Val
     from hlo.ir import Instruction
 
@@ -102,6 +103,13 @@ class Gpu(LlvmTarget):
     @property
     def has_chains(self) -> bool:
         return False
+
+    @property
+    def row_limits(self) -> RowLimits:
+        from hlo.analysis.fusion.rows import RowLimits
+
+        # Even one row saves launches: a block is busy with it for less than they take.
+        return RowLimits(shortest=2, count=1)
 
     @property
     def buffer_alignment(self) -> int:

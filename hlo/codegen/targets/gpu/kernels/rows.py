@@ -117,7 +117,8 @@ class _Emitter:
         if is_shared:
             # Threads without a row of their own do the work of others, and store nothing.
             number = b.minimum(number, rows.row_count - 1)
-        self.row = split_index(b, number, [rows.space.dims[d] for d in rows.order[: rows.outer]])
+        outer = [rows.space.dims[d] for d in rows.order[: rows.outer]]
+        self.row = split_index(b, number, outer) if outer else []
         self.turns = [self._turn(n) for n in range(g.turns)]
         for inst, _ in locals_of(rows, k.roles):
             if inst.opcode == "reduce":
