@@ -24,7 +24,7 @@ import numpy as np
 
 from hlo.analysis.devices import devices_of
 from hlo.api import parameters_of, verify
-from hlo.compiler.backends import LoadedModule, Run, Start, need_name
+from hlo.compiler.backends import LoadedModule, Run, Start, machine_of, need_name
 from hlo.compiler.partition import Partition, partition
 from hlo.compiler.pipeline import compile, on_host
 from hlo.errors import HloError, InferError
@@ -123,7 +123,8 @@ class Client:
 
     Args:
         device_count: how many devices there are.
-        backend: as for `hlo.compile`.
+        backend: as for `hlo.compile`. Data of devices that are a GPU, which all of them share, are
+            in its memory.
         host: has the custom calls and libraries of all devices.
         threads: as for `hlo.compile`.
         cache: as for `hlo.compile`.
@@ -162,6 +163,8 @@ class Client:
                 "bad-device", f"a client has 1 to {_MOST_DEVICES} devices, not {device_count}"
             )
         need_name(backend)
+        # What has the data of the devices in memory of its own: a GPU, which all of them share.
+        self._machine = machine_of(backend)
         shared = host or Host()
         self.device_count = device_count
         self.devices = range(device_count) if world is None else world.devices
@@ -197,7 +200,7 @@ class Client:
         """
         self._need_device(device)
         literal = _checked(lambda: literal_of(value))
-        return GlobalData(self, device, literal.shape, literal.value)
+        return GlobalData(self, device, literal.shape, self._put(literal.value))
 
     @checked
     def transfer_in_process(self, array: np.ndarray, device: int = 0) -> GlobalData:
@@ -211,7 +214,7 @@ class Client:
         """
         self._need_device(device)
         element_type = _checked(lambda: type_of(array.dtype))
-        return GlobalData(self, device, array_shape(element_type, array.shape), array)
+        return GlobalData(self, device, array_shape(element_type, array.shape), self._put(array))
 
     @checked
     def transfer(self, data: GlobalData) -> Literal:
@@ -254,7 +257,7 @@ class Client:
         Literal((s32[2], token[]) {...})
         """
         data = self.transfer_to_server(value, device)
-        self.host_of(device).infeed.append(data._value)
+        self.host_of(device).infeed.append(_on_host(data._value))
 
     @checked
     def transfer_from_outfeed(self, device: int = 0) -> Literal:
@@ -306,7 +309,9 @@ class Client:
         if self.backend == "compiled":
             start = _compiled(module, self._options, self.hosts[0])
         else:
-            loaded = compile(module, backend=self.backend, passes=self._options["passes"])
+            loaded = compile(
+                module, backend=self.backend, passes=self._options["passes"], device_results=True
+            )
             assert isinstance(loaded, LoadedModule)
             start = loaded.on
         return LoadedExecutable(self, module, start)
@@ -433,7 +438,7 @@ class Client:
         values = bind_arguments(program.parameters, arguments)
         shards = [contract.split(values, device) for device in range(partitions)]
         results = self.execute_replicated(program.module, shards, timeout)
-        parts = {device: data._value for device, data in enumerate(results)}
+        parts = {device: _on_host(data._value) for device, data in enumerate(results)}
         return literal_of_result(contract.join(parts))
 
     @checked
@@ -566,7 +571,11 @@ class Client:
                 "bad-device", f"{argument!r} is an argument on device {device}",
                 hint="transfer_to_server(transfer(data), device) copies it there",
             )  # fmt: skip
-        return argument._value
+        return argument._value if self._machine is None else self._machine.taken(argument._value)
+
+    def _put(self, value: Any) -> Any:
+        """Return a value as it is kept: on a GPU in its memory."""
+        return value if self._machine is None else self._machine.put(value)
 
     def _need_own(self, data: GlobalData) -> None:
         if not isinstance(data, GlobalData) or data.client is not self:
@@ -621,6 +630,13 @@ def _said(counts: tuple[int, int]) -> str:
     if prod(counts) == 1:
         return "one device"
     return f"{prod(counts)} devices ({counts[0]} replicas, {counts[1]} partitions)"
+
+
+def _on_host(value: Any) -> Any:
+    """Return a value with arrays of GPUs copied to the host."""
+    if isinstance(value, tuple):
+        return tuple(map(_on_host, value))
+    return np.asarray(value) if hasattr(value, "__dlpack_device__") else value
 
 
 def _actual(shape: Shape, value: Any) -> Shape:

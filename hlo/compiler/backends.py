@@ -170,6 +170,8 @@ class LoadedModule:
         self.trees: Trees | None = None
         self.compile_seconds: dict[str, float] = {}
         self._start, self._said, self._taken = loaded.start, said, loaded.taken
+        # For profiles, where the machine times launches: see `Loaded`.
+        self.timed, self.kernels = loaded.timed, loaded.kernels
         if device_results and loaded.start_resident is not None:
             self._start = loaded.start_resident
         self._run = self.on(Host())

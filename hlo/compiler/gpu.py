@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from hlo.errors import HloError
 from hlo.eval import Interpreter
 from hlo.gpu.arrays import DeviceArray, array_on, new_array
 from hlo.gpu.device import Device
-from hlo.gpu.execute import LoadedProgram, Memory
+from hlo.gpu.execute import LoadedProgram, Memory, Timing
 from hlo.host import Host
 from hlo.io.arguments import assemble
 from hlo.ir import Instruction, Module
@@ -32,6 +32,7 @@ from hlo.values.arrays import OnDevice
 from hlo.values.layout.packing import pack, unpack
 from hlo.values.types import ArrayShape
 
+_T = TypeVar("_T")
 # The model that code for the SIMT machine is compiled for.
 _EMULATED_CPU = "sm_90"
 
@@ -112,6 +113,8 @@ class GpuBackend(Backend):
             },
             machine.taken,
             lambda host: partial(runner.run, host, True),
+            runner.timed,
+            program.instructions,
         )
 
 
@@ -137,18 +140,37 @@ class _Runner:
     ) -> Any:
         """Run. stays: results stay on the device, as they do where arguments are there."""
         deadline = None if timeout is None else Deadline(self._name, timeout)
-        leaves: list[Any] = leaf_arrays(self._parameters, values)
-        stays = stays or any(isinstance(leaf, OnDevice) for leaf in leaves)
-        memory = [_argument(p, leaf) for p, leaf in zip(self.arguments, leaves, strict=True)]
-        made = [
-            self._result(n, p, stays and self._is_static) for n, p in enumerate(self.results)
-        ]  # fmt: skip
-        places = [m.address if isinstance(m, DeviceArray) else octets(m) for m in made]
-        call = Call(host, self._device_counts, deadline)
         check = (lambda: None) if deadline is None else deadline.check
-        self._loaded.run(memory, places, HostCalls(self._calls, call), check)
+
+        def execute(arguments: Sequence[Memory], results: Sequence[Memory]) -> None:
+            call = Call(host, self._device_counts, deadline)
+            self._loaded.run(arguments, results, HostCalls(self._calls, call), check)
+
+        return self._on_memory(values, stays, execute)[0]
+
+    def timed(self, host: Host, values: Sequence[Any]) -> tuple[Any, list[Timing]]:
+        """Run launch by launch; returns the result and the time of each launch."""
+
+        def execute(arguments: Sequence[Memory], results: Sequence[Memory]) -> list[Timing]:
+            calls = HostCalls(self._calls, Call(host, self._device_counts, None))
+            return self._loaded.time(arguments, results, calls, lambda: None)
+
+        return self._on_memory(values, False, execute)
+
+    def _on_memory(
+        self, values: Sequence[Any], stays: bool,
+        execute: Callable[[Sequence[Memory], Sequence[Memory]], _T],
+    ) -> tuple[Any, _T]:  # fmt: skip
+        """Return the result of a run and what `execute` gives, which runs on memory."""
+        leaves: list[Any] = leaf_arrays(self._parameters, values)
+        stays = self._is_static and (stays or any(isinstance(x, OnDevice) for x in leaves))
+        memory = [_argument(p, leaf) for p, leaf in zip(self.arguments, leaves, strict=True)]
+        made = [self._result(n, p, stays) for n, p in enumerate(self.results)]
+        places = [m.address if isinstance(m, DeviceArray) else octets(m) for m in made]
+        given = execute(memory, places)
         both = zip(self.results, made, strict=True)
-        return self._wrap([m if isinstance(m, DeviceArray) else p.logical(m) for p, m in both])
+        result = [m if isinstance(m, DeviceArray) else p.logical(m) for p, m in both]
+        return self._wrap(result), given
 
     def _result(self, number: int, port: Port, stays: bool) -> DeviceArray | np.ndarray:
         """Return memory for a result, on the device if its layout has strides."""

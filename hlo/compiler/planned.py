@@ -12,7 +12,7 @@ import numpy as np
 
 from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.host import Host
-from hlo.ir import Module
+from hlo.ir import Instruction, Module
 from hlo.runtime.boundary import port
 from hlo.runtime.leaves import leaf_arrays, wrapper
 from hlo.support.deadline import Deadline
@@ -20,6 +20,7 @@ from hlo.support.deadline import Deadline
 if TYPE_CHECKING:
     from hlo.codegen.pipeline import PlannedProgram
     from hlo.codegen.targets.base import Target
+    from hlo.gpu.execute import Timing
 
 Run = Callable[[Sequence[Any], float | None], Any]
 """Runs a program on a checked value for each parameter, for so many seconds at the most."""
@@ -32,9 +33,12 @@ class Loaded:
     """A module that a backend is ready to run.
 
     start: makes the function that runs it. cost: what a run does, as `Executable.cost`, if that was
-    counted. working_bytes: what a run takes besides arguments, by purpose. taken: returns an
-    argument as it is bound to a parameter, what is on the machine as `OnDevice`. start_resident: as
-    `start`, and results stay on the machine.
+    counted. working_bytes: what a run takes besides arguments, by purpose.
+
+    Of machines with memory of their own: taken: returns an argument as it is bound to a parameter,
+    what is on the machine as `OnDevice`. start_resident: as `start`, and results stay there. timed:
+    runs on checked values beside a host, returns the result and the time of each launch. kernels:
+    what each kernel computes.
     """
 
     start: Start
@@ -42,6 +46,8 @@ class Loaded:
     working_bytes: Mapping[str, int] = field(default_factory=dict)
     taken: Callable[[Any], Any] = field(default=lambda value: value)
     start_resident: Start | None = None
+    timed: Callable[[Host, Sequence[Any]], tuple[Any, list[Timing]]] | None = None
+    kernels: Mapping[str, Instruction] = field(default_factory=dict)
 
 
 class Backend(ABC):

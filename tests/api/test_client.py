@@ -192,7 +192,7 @@ ERRORS: dict[str, tuple[Callable[[hlo.Client], Any], str, str]] = {
         lambda c: c.transfer_from_outfeed(1), "empty-queue", "the outfeed of device 1"),
     "no constant": (lambda c: c.compute_constant(axpy()), "not-constant", "depends on parameter"),
     "no devices": (lambda c: hlo.Client(0), "bad-device", "1 to 4096 devices, not 0"),
-    "no backend": (lambda c: hlo.Client(backend="gpu"), "bad-value", "compiled, reference"),
+    "no backend": (lambda c: hlo.Client(backend="tpu"), "bad-value", "compiled, reference"),
 }  # fmt: skip
 
 

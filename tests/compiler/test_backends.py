@@ -165,9 +165,10 @@ MODULE = "HloModule m ENTRY e { ROOT x = f32[2] iota(), iota_dimension=0 }"
 def test_names_that_are_unknown(hlo_run: Command, site: Path) -> None:
     done = hlo_run("examples/stages.hlo", "--backend=numpi")
     assert done.returncode == 2
-    assert "'numpi' is not a backend; one of compiled, reference, numpy" in done.stderr
-    with pytest.raises(hlo.HloError, match=r"'gpu' is not a backend \[bad-value\]"):
-        hlo.compile(hlo.parse(MODULE), backend="gpu")
+    known = "compiled, reference, gpu, gpu-emulated, numpy"
+    assert f"'numpi' is not a backend; one of {known}" in done.stderr
+    with pytest.raises(hlo.HloError, match=r"'tpu' is not a backend \[bad-value\]"):
+        hlo.compile(hlo.parse(MODULE), backend="tpu")
 
 
 @pytest.mark.parametrize("option", [{"threads": 2}, {"features": "-avx2"}])

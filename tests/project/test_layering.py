@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"debug", "profiler", "reports"},
     "profiler": _IR
     | {"io", "host", "llvm", "verifier", "analysis", "eval", "frontends", "passes", "codegen"}
-    | {"runtime", "compiler"},
+    | {"runtime", "compiler", "gpu"},
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
     | {"codegen", "runtime", "compiler", "reports"},

@@ -15,13 +15,16 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from hlo.compiler.backends import Run
+    from hlo.compiler.backends import LoadedModule, Run
     from hlo.compiler.constants import Constants
     from hlo.compiler.lowering import Clock
     from hlo.host import Host
     from hlo.host.host import Others
     from hlo.io.arguments import Parameter, Path
     from hlo.io.random import Domain
+    from hlo.ir import Module
+    from hlo.profiler.interpreting import InterpreterProfiler
+    from hlo.profiler.launching import LaunchProfiler
     from hlo.profiler.profile import Profile
     from hlo.runtime.executable import Executable
     from hlo.values.types import Shape
@@ -175,7 +178,7 @@ def loaded(
 ) -> Runnable:  # fmt: skip
     """Return a module's text on a backend other than native code; see `compiled`.
 
-    profiled: the interpreter's. Raises HloError.
+    profiled: of the interpreter, or of a GPU. Raises HloError.
     """
     from hlo.compiler.backends import load
     from hlo.compiler.lowering import Clock
@@ -191,9 +194,7 @@ def loaded(
     hosts = _hosts(host, counts, others)
     profilers: list[Profiler] = []
     if profiled:
-        from hlo.profiler.interpreting import InterpreterProfiler
-
-        of = [InterpreterProfiler(module) for _ in hosts]
+        of = [_profiler(module, program) for _ in hosts]
         profilers += of
         bound = [partial(p.run, h) for p, h in zip(of, hosts, strict=True)]
     else:
@@ -205,6 +206,16 @@ def loaded(
         program.domains, program.cost, program.elided, program.unused_devices, hosts,
         program.working_bytes, profilers,
     )  # fmt: skip
+
+
+def _profiler(module: Module, program: LoadedModule) -> InterpreterProfiler | LaunchProfiler:
+    if program.timed is not None:
+        from hlo.profiler.launching import LaunchProfiler
+
+        return LaunchProfiler(program)
+    from hlo.profiler.interpreting import InterpreterProfiler
+
+    return InterpreterProfiler(module)
 
 
 def _run(run: Run, values: Sequence[Any]) -> Any:

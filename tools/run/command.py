@@ -92,7 +92,8 @@ class _RunTool(Tool):
 )  # fmt: skip
 @click.option("--backend", type=BackendName(), metavar="NAME", default="compiled",
               show_default=True, help="What runs the module: compiled, native code; reference, the "
-              "interpreter; or a machine that an installed package registers.")  # fmt: skip
+              "interpreter; gpu, the NVIDIA GPU here; gpu-emulated, a machine that runs its "
+              "kernels and checks them; or one that an installed package registers.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Compare with the interpreter; exit 1 if results differ.")  # fmt: skip
 @click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result contains NaN.")

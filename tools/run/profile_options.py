@@ -98,8 +98,8 @@ class ProfileFlags:
                 self._form_of(out)
         if backend != "compiled" and self.compilation is not None:
             raise click.UsageError("--profile-compile: native code is compiled, nothing else.")
-        if backend not in ("compiled", "reference"):
-            raise click.UsageError("--profile: of native code, or of the interpreter.")
+        if backend not in ("compiled", "reference", "gpu", "gpu-emulated"):
+            raise click.UsageError("--profile: of native code, a GPU, or the interpreter.")
         if self.form == "perf" and (self.compilation is not None or backend != "compiled"):
             raise click.UsageError("--profile-format=perf: of the runs of native code.")
         if has_world:
@@ -144,8 +144,8 @@ class ProfileFlags:
         from hlo.profiler.measure import beside_peak
 
         found = [p.profile(device) for device, p in enumerate(module.profilers)]
-        # What the machine can do says nothing of the interpreter.
-        return found if job.backend == "reference" else beside_peak(found)
+        # What the processor can do says nothing of the interpreter, nor of a GPU.
+        return beside_peak(found) if job.backend == "compiled" else found
 
     def _write_map(self, module: Runnable, job: Job) -> None:
         """Write where native functions are, by default where `perf` looks for them."""
