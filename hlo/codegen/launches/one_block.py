@@ -28,7 +28,6 @@ from hlo.codegen.entry.emitter import EntryEmitter
 from hlo.codegen.entry.state import store_scalar
 from hlo.codegen.launches.scalars import Scalar, ScalarWriter, Stored
 from hlo.codegen.llvm import FALSE, TRUE, Index, Val, i64
-from hlo.codegen.loops.address import load
 from hlo.codegen.plan.liveness import Path, Storage
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
@@ -207,13 +206,14 @@ class _Scalars(dict[Storage, Value]):
 
 def loop_kernel(
     emitter: OneBlockEmitter, loop: Loop, place_of: Callable[[Buffer], Place],
-    scalar_of: Callable[[Storage], Scalar], state: Mapping[Path, Stored], flag: Place,
+    scalar_of: Callable[[Storage], Scalar], start: Mapping[Path, Scalar],
+    state: Mapping[Path, Stored], flag: Place,
 ) -> LoopKernel:  # fmt: skip
     """Write a kernel that runs turns of a loop into an emitter's function.
 
-    place_of, scalar_of: where buffers are, and the scalars from outside. state: the scalars of the
-    loop's state: they are read when it begins and written when it ends. flag: whether it has to be
-    launched again. Raises `NotForOneBlock`.
+    place_of, scalar_of: where buffers are, and the scalars from outside. start: the scalars of the
+    loop's state when the kernel begins. state: where they are written when it ends. flag: whether
+    it has to be launched again. Raises `NotForOneBlock`.
     """
     b, parameters = emitter.b, _Parameters()
     launcher = emitter.launcher
@@ -223,10 +223,8 @@ def loop_kernel(
 
     emitter.pointers = _Pointers(lambda buffer: parameters.pointer(place_of(buffer)))
     emitter.scalars = _Scalars(outer)
-    values = {
-        path: load(b, slot.shape, parameters.pointer(slot.place), ())
-        for path, slot in state.items()
-    }
+    writer = ScalarWriter(b, emitter.live, parameters.pointer)
+    values = {path: writer.value(value) for path, value in start.items()}
     is_left, after = emitter.rounds(loop, turns_at_once(loop), values)
     launcher.block.barrier()
     with b.when(launcher.block.is_first_thread()):

@@ -411,9 +411,9 @@ class _Writer:
         condition, body = inst.condition, inst.body
         self.moves(loop.enter)
         slots = {path: Stored(self.slot(), leaf) for path, leaf in _scalar_leaves(inst)}
-        self._assign(slots, inst.operands[0])
         if self._in_one_block(loop, slots):
             return
+        self._assign(slots, inst.operands[0])
         (tested,), (changed,) = condition.parameters, body.parameters
         for path, slot in slots.items():
             self.scalars[tested, path] = self.scalars[changed, path] = slot
@@ -442,19 +442,24 @@ class _Writer:
             self.module, "", replace(self.gpu, is_one_block=True), self.live, self.assignment,
             self._block_kernels,
         )  # fmt: skip
-        flag = self.slot()
+        flag, counter = self.slot(), counted(loop.inst)
+        is_once = counter is not None and counter.count <= turns_at_once(loop)
+        init = loop.inst.operands[0]
+        start = {path: self.scalar(init, path) if is_once else slots[path] for path in slots}
         try:
             kernel = loop_kernel(
-                emitter, loop, self.place, self.scalars.__getitem__, slots, flag
+                emitter, loop, self.place, self.scalars.__getitem__, start, slots, flag
             )  # fmt: skip
         except NotForOneBlock:
             return False
         named = kernel.parameters
         parameters = [f"ptr align {_alignment(p)} {name}" for p, name in named.items()]
-        grid, counter = Grid(1, threads=kernel.threads), counted(loop.inst)
+        grid = Grid(1, threads=kernel.threads)
+        if not is_once:
+            self._assign(slots, init)
         with self.inside() as steps:
             self._launch("loop", emitter.b, parameters, tuple(named), grid, loop.inst)
-        if counter is not None and counter.count <= turns_at_once(loop):
+        if is_once:
             self.steps += steps
         else:
             self.steps.append(plan.While(tuple(steps), flag, ()))
