@@ -5,9 +5,9 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 
-.PHONY: help run test lint format operations compatibility fuzz sweep bench models docs dist clean
+.PHONY: help run test lint format operations compatibility fuzz sweep bench gpu-model models docs dist clean
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 $(BIN)/python:
 	./dev
@@ -76,6 +76,9 @@ bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/passes.py
 	$(BIN)/python bench/collectives.py
 	$(BIN)/python bench/mpi.py
+
+gpu-model: $(BIN)/pytest  ## what the timed programs take on an H100, by the model of speed
+	$(BIN)/python bench/gpu_model.py
 
 models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples, beside XLA's
 	$(BIN)/python bench/models.py

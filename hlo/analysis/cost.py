@@ -186,7 +186,7 @@ class _Costs:
 
     def _traffic(self, inst: Instruction) -> int:
         """Return the bytes that an instruction reads and writes, each operand once."""
-        if self._fused(inst) or is_bitcast(inst):
+        if self._fused(inst) or (is_bitcast(inst) and not self._fused(inst.operands[0])):
             return 0
         if inst.spec.category in _NO_TRAFFIC and inst.opcode != "fusion":
             return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo.codegen.launches.program import write_launches
+from hlo.codegen.launches.program import GpuProgram, write_launches
 from hlo.codegen.targets.gpu import Nvptx
 from hlo.compiler.lowering import Clock, plan
 from hlo.gpu.model import Estimate, GpuModel, Residents, estimate
@@ -47,14 +47,21 @@ def gpu_cost(
     HloError for what the GPU cannot run.
     """
     gpu = Nvptx(device.cpu)
-    program = write_launches(plan(module, gpu, Clock(), passes=passes, verify=verify), gpu)
-    code = assembly_of(program.module, gpu.cpu) if program.plan.launches else ""
+    planned = plan(module, gpu, Clock(), passes=passes, verify=verify)
+    return cost_of_program(module.name, write_launches(planned, gpu), device, asks_ptxas=asks_ptxas)
+
+
+def cost_of_program(
+    name: str, program: GpuProgram, device: GpuModel, *, asks_ptxas: bool = True
+) -> GpuCost:
+    """Return what a run of a program takes on the GPU that it was written for, as `gpu_cost`."""
+    code = assembly_of(program.module, device.cpu) if program.plan.launches else ""
     resources: Mapping[str, Resources] | None = None
     if not code:
         blocks: Mapping[str, Residents] = {}
     elif asks_ptxas and find_ptxas() is not None:
-        resources = assemble(code, gpu.cpu).resources
+        resources = assemble(code, device.cpu).resources
         blocks = {n: Residents(1, r.registers, r.shared_bytes) for n, r in resources.items()}
     else:
         blocks = blocks_of(code)
-    return GpuCost(module.name, estimate(program.plan, device, blocks), resources)
+    return GpuCost(name, estimate(program.plan, device, blocks), resources)

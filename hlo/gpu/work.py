@@ -36,13 +36,15 @@ class Work:
     operations: of each unit; a multiplication with an addition counts as two. global_bytes: read
     from and written to the device's memory, each array once. cached_bytes: what the blocks load and
     store through the second-level cache, each for itself; 0 if no block reads what another does.
-    shared_bytes: loaded from and stored to shared memory.
+    shared_bytes: loaded from and stored to shared memory. rounds: how many times threads wait for
+    memory one after the other, as those of a loop do for what the turn before has written.
     """
 
     operations: tuple[tuple[Unit, int], ...] = ()
     global_bytes: int = 0
     cached_bytes: int = 0
     shared_bytes: int = 0
+    rounds: int = 1
 
     def of(self, unit: Unit) -> int:
         """Return the operations of a unit."""
@@ -63,7 +65,7 @@ class Work:
         operations = tuple((unit, count // parts) for unit, count in self.operations)
         return Work(
             operations, self.global_bytes // parts, self.cached_bytes // parts,
-            self.shared_bytes // parts,
+            self.shared_bytes // parts, self.rounds,
         )  # fmt: skip
 
 

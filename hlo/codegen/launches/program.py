@@ -458,7 +458,10 @@ class _Writer:
         if not is_once:
             self._assign(slots, init)
         with self.inside() as steps:
-            self._launch("loop", emitter.b, parameters, tuple(named), grid, loop.inst)
+            self._launch(
+                "loop", emitter.b, parameters, tuple(named), grid, loop.inst,
+                self.work.of_loop(loop),
+            )  # fmt: skip
         if is_once:
             self.steps += steps
         else:

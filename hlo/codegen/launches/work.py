@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from hlo.analysis.cost import Cost, costs_of_instructions
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
+from hlo.analysis.trips import counted
+from hlo.codegen.entry.commands import KernelCall, Loop
 from hlo.codegen.pipeline import PlannedProgram
 from hlo.gpu.work import Unit, Work
 from hlo.ir import Instruction
@@ -34,6 +37,12 @@ class KernelWork:
             counts[_unit(part.shape)] += cost.operations
         return Work(tuple((unit, n) for unit, n in counts.items() if n), traffic)
 
+    def of_loop(self, loop: Loop) -> Work:
+        """Return what a loop takes in one kernel: each of its kernels is a round of each turn."""
+        counter = counted(loop.inst)
+        rounds = kernels_of(loop) * (1 if counter is None else counter.count)
+        return replace(self.of(loop.inst), rounds=max(1, rounds))
+
     def _parts(self, inst: Instruction) -> Iterator[Instruction]:
         """Yield the instructions that a kernel computes, each once."""
         stack = [*inst.operands] if is_multi_output(inst) else [inst]
@@ -45,6 +54,18 @@ class KernelWork:
                 if self._roles.get(operand) is Role.FUSED and operand not in seen:
                     seen.add(operand)
                     stack.append(operand)
+
+
+def kernels_of(loop: Loop) -> int:
+    """Return how many kernels a turn of a loop runs, or would if they were launched."""
+    found = 0
+    for command in (*loop.condition.commands, *loop.body.commands):
+        if isinstance(command, KernelCall):
+            found += 1
+        elif isinstance(command, Loop):
+            counter = counted(command.inst)
+            found += kernels_of(command) * (1 if counter is None else counter.count)
+    return found
 
 
 def _unit(shape: Shape) -> Unit:

@@ -24,7 +24,7 @@ _IN_FLIGHT = 16
 # Clocks of an operation of a thread whose result the next one needs; multiplication and addition
 # are one instruction.
 _DEPENDENT_CLOCKS = 2
-_LAUNCH = "launch"
+_LAUNCH, _LATENCY = "launch", "latency"
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _kernel(launch: Launch, runs: int, block: Residents, device: GpuModel) -> Ke
     work, held = launch.work, occupancy(block, device)
     times = dict(_times(launch, block, held, device))
     bound = max(times, key=times.__getitem__)
-    fixed = device.launch_seconds + device.latency_seconds
+    fixed = device.launch_seconds + work.rounds * device.latency_seconds
     busy = times[bound]
     roof = max([work.global_bytes / device.memory_bandwidth, *_at_full_rate(work, device)])
     peak = max(
@@ -181,9 +181,14 @@ def _kernel(launch: Launch, runs: int, block: Residents, device: GpuModel) -> Ke
         default=0.0,
     )
     return KernelEstimate(
-        launch, runs, block, held, fixed + busy, roof, bound if busy > fixed else _LAUNCH,
+        launch, runs, block, held, fixed + busy, roof, bound if busy > fixed else _fixed(work),
         peak / busy if peak else 0.0,
     )  # fmt: skip
+
+
+def _fixed(work: Work) -> str:
+    """Return what takes the time of a kernel that keeps no unit busy."""
+    return _LATENCY if work.rounds > 1 else _LAUNCH
 
 
 def _at_full_rate(work: Work, device: GpuModel) -> Iterator[float]:
