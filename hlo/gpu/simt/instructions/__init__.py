@@ -1,0 +1,130 @@
+"""What PTX's instructions do to the registers of many threads at a time.
+
+`operation_of` returns a function of arrays for an instruction. Access to memory, branches, barriers
+and calls are not here: those are the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from hlo.errors import HloError
+from hlo.gpu.ptx.records import Instruction, Negated, Operand, Reg, Vector
+from hlo.gpu.simt.instructions import (
+    bits,
+    comparison,
+    conversion,
+    floating,
+    integer,
+    matrix,
+    warp,
+)
+from hlo.gpu.simt.instructions.code import is_float
+from hlo.gpu.simt.instructions.native import native_ufunc, width_of
+from hlo.gpu.simt.instructions.operation import (
+    Lanes,
+    Operation,
+    Scalar,
+    Semantics,
+    UnknownInstruction,
+)
+
+__all__ = ["Operation", "destinations", "operation_of", "sources"]
+
+CARRY = Reg("%cc")
+_OTHERS: dict[str, Semantics] = {
+    **bits.SEMANTICS, **comparison.SEMANTICS, **conversion.SEMANTICS, **warp.SEMANTICS,
+    **matrix.SEMANTICS,
+}  # fmt: skip
+_DTYPES = {
+    1: np.dtype(np.bool_), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32),
+    64: np.dtype(np.uint64),
+}  # fmt: skip
+
+
+def _flat(operands: Sequence[Operand]) -> list[Operand]:
+    found: list[Operand] = []
+    for operand in operands:
+        found += operand.elements if isinstance(operand, Vector) else (operand,)
+    return found
+
+
+def destinations(inst: Instruction) -> tuple[Operand, ...]:
+    """Return the registers that an instruction writes, `_` for none, and the carry."""
+    writes = integer.carries(inst.opcode, inst.modifiers)[1]
+    return (*_flat(inst.operands[:1]), *((CARRY,) if writes else ()))
+
+
+def sources(inst: Instruction) -> tuple[Operand, ...]:
+    """Return the operands that an instruction reads, and the carry.
+
+    Of a negated predicate it is the register: the operation negates it.
+    """
+    reads = integer.carries(inst.opcode, inst.modifiers)[0]
+    found = [o.reg if isinstance(o, Negated) else o for o in _flat(inst.operands[1:])]
+    return (*found, *((CARRY,) if reads else ()))
+
+
+def operation_of(inst: Instruction, registers: Mapping[str, str]) -> Operation:
+    """Return what an instruction does. registers: types by name.
+
+    Raises HloError, code `unsupported-ptx`, for an instruction that is not known.
+    """
+    negated = tuple(isinstance(o, Negated) for o in _flat(inst.operands[1:]))
+    inputs = tuple(_width(operand, registers) for operand in sources(inst))
+    outputs = tuple(_width(operand, registers) for operand in destinations(inst))
+    try:
+        return _operation(inst.opcode, inst.modifiers, inputs, outputs, negated)
+    except (UnknownInstruction, KeyError, ValueError) as e:
+        message = f"line {inst.line}: {inst.name}: {e or 'is not supported'}"
+        raise HloError.at("unsupported-ptx", message) from e
+
+
+def _width(operand: Operand, registers: Mapping[str, str]) -> int:
+    """Return the bits of a register, or 0 for what is none."""
+    if not isinstance(operand, Reg) or operand.name == "_":
+        return 0
+    if operand == CARRY:
+        return 1
+    return width_of(registers[operand.name])
+
+
+def semantics_of(
+    opcode: str, modifiers: tuple[str, ...], count: int, results: int
+) -> Scalar | Lanes:  # fmt: skip
+    """Return what an opcode does. Raises UnknownInstruction, or KeyError for unknown types."""
+    found = _OTHERS.get(opcode) or integer.integer_semantics(opcode, modifiers)
+    if found is None and modifiers and is_float(modifiers[-1]):
+        found = floating.SEMANTICS.get(opcode)
+    if found is None:
+        raise UnknownInstruction("is not supported")
+    return found(modifiers, count, results)
+
+
+@cache
+def _operation(
+    opcode: str,
+    modifiers: tuple[str, ...],
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    negated: tuple[bool, ...],
+) -> Operation:
+    found = semantics_of(opcode, modifiers, len(inputs), len(outputs))
+    if len(found.operands) != len(inputs) or len(found.results) != len(outputs):
+        raise UnknownInstruction(f"has {len(inputs)} operands and {len(outputs)} results")
+    own_inputs = tuple(width_of(t) for t in found.operands)
+    own_outputs = tuple(width_of(t) for t in found.results)
+    inputs = tuple(w or own for w, own in zip(inputs, own_inputs, strict=True))
+    outputs = tuple(w or own for w, own in zip(outputs, own_outputs, strict=True))
+    operands, results = (tuple(_DTYPES[w] for w in widths) for widths in (inputs, outputs))
+    fits = inputs == own_inputs and outputs == own_outputs and not any(negated)
+    if isinstance(found, Lanes):
+        if not fits:
+            raise UnknownInstruction("registers of another width")
+        return Operation(found.apply, operands, results, lanes=True)
+    ufunc = found.ufunc if fits else None
+    apply = ufunc or native_ufunc(".".join((opcode, *modifiers)), found, inputs, outputs, negated)
+    return Operation(apply, operands, results, scalar=found)
