@@ -80,7 +80,7 @@ def real() -> Machine:
 @cache
 def emulated() -> Machine:
     """Return the SIMT machine."""
-    from hlo.gpu.simt import SimtDevice  # type: ignore[import-not-found]
+    from hlo.gpu.simt import SimtDevice  # type: ignore[attr-defined]
 
     return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None)
 

@@ -61,7 +61,7 @@ def native_ufunc(
         code.let(f"zext i1 {value} to i8") if width == 1 else value
         for value, width in zip(results, outputs, strict=True)
     ]
-    memory = [tuple(f"i{max(8, w)}" for w in widths) for widths in (inputs, outputs)]
-    text = loop_text(*memory, code.lines, kept, sorted(code.declarations))
+    read, written = (tuple(f"i{max(8, w)}" for w in widths) for widths in (inputs, outputs))
+    text = loop_text(read, written, code.lines, kept, sorted(code.declarations))
     dtypes = [[np.dtype(_DTYPES[w]) for w in widths] for widths in (inputs, outputs)]
     return make_ufunc(name, native_function(text, "loop"), *dtypes)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-from numpy._core import _multiarray_umath
 
 # What a ufunc refers to has to live as long as it, and those live forever.
 _KEPT: list[Any] = []
@@ -26,7 +26,7 @@ def _constructor() -> Callable[..., Any]:
     """Return PyUFunc_FromFuncAndData of numpy's C interface."""
     capsule = ctypes.pythonapi.PyCapsule_GetPointer
     capsule.restype, capsule.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = capsule(_multiarray_umath._UFUNC_API, None)
+    table = capsule(import_module("numpy._core._multiarray_umath")._UFUNC_API, None)
     # The second entry of the table, since numpy has one.
     address = ctypes.cast(table, _Pointers)[1]
     int_, pointer = ctypes.c_int, ctypes.c_void_p

@@ -128,8 +128,7 @@ def reduce(modifiers: tuple[str, ...], sources: int, results: int) -> Lanes:
 
     def apply(active: np.ndarray, value: np.ndarray, mask: np.ndarray) -> np.ndarray:
         values = np.where(_members(active, mask), value.view(dtype), np.array(neutral, dtype))
-        extra = {"dtype": dtype} if how is np.add else {}
-        found = how.reduce(values, axis=1, keepdims=True, **extra)
+        found = how.reduce(values, axis=1, keepdims=True, dtype=dtype)
         return np.broadcast_to(found.view(np.uint32), value.shape)
 
     return Lanes((type_, "b32"), (type_,), apply)
