@@ -16,6 +16,7 @@ from hlo.llvm.instructions import (
     Cast,
     Compare,
     ExtractElement,
+    ExtractValue,
     Fence,
     GetElementPtr,
     InsertElement,
@@ -38,11 +39,11 @@ from hlo.llvm.types import VectorType, as_vector, byte_size, overload, vector_ty
 
 __all__ = [
     "Alloca", "AtomicUpdate", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "Compiled",
-    "CompiledFunctions", "ExtractElement", "Fence", "Function", "GetElementPtr", "Global",
-    "InsertElement", "Instruction", "Label", "Line", "LlvmModule", "Load", "Location", "Loop",
-    "LoopMetadata", "Node", "Operation", "Origin", "Phi", "Return", "Select", "ShuffleVector",
-    "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload", "vector_type",
-    "with_operands",
+    "CompiledFunctions", "ExtractElement", "ExtractValue", "Fence", "Function", "GetElementPtr",
+    "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule", "Load", "Location",
+    "Loop", "LoopMetadata", "Node", "Operation", "Origin", "Phi", "Return", "Select",
+    "ShuffleVector", "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload",
+    "vector_type", "with_operands",
 ]  # fmt: skip
 
 

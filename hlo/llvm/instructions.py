@@ -202,6 +202,17 @@ class ExtractElement(NamedTuple):
         return f"extractelement {self.type} {vector}, i64 {lane}"
 
 
+class ExtractValue(NamedTuple):
+    """A member of a struct of a type, by its number."""
+
+    type: str
+    operands: tuple[str, ...]
+    number: int
+
+    def __str__(self) -> str:
+        return f"extractvalue {self.type} {self.operands[0]}, {self.number}"
+
+
 class InsertElement(NamedTuple):
     """A vector with another element: operands are the vector, the element, and its number."""
 
@@ -292,8 +303,8 @@ class Return(NamedTuple):
 
 Operation = (
     Binary | Unary | Compare | Select | Cast | Call | GetElementPtr | Load | Store | Alloca
-    | AtomicUpdate | Fence | ExtractElement | InsertElement | ShuffleVector | Phi | Branch | Switch
-    | Return
+    | AtomicUpdate | Fence | ExtractElement | ExtractValue | InsertElement | ShuffleVector | Phi
+    | Branch | Switch | Return
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from hlo.llvm import (
     Cast,
     Compare,
     ExtractElement,
+    ExtractValue,
     InsertElement,
     Instruction,
     Line,
@@ -198,6 +199,10 @@ class Writer:
     def extract_element(self, vector: Val, lane: Index) -> Val:
         operands = (vector.name, str(lane))
         return self.op(as_vector(vector.type).element, ExtractElement(vector.type, operands))
+
+    def extract_value(self, struct: Val, type_: str, number: int) -> Val:
+        """Return the member of a struct that has a number and a type."""
+        return self.op(type_, ExtractValue(struct.type, (struct.name,), number))
 
     def insert_element(self, vector: Val, value: Val, lane: Index) -> Val:
         operands = (vector.name, value.name, str(lane))

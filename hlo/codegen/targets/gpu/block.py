@@ -66,6 +66,12 @@ class Block:
         )
         return self.b.converted(f"ptr addrspace({space})", f"@{name}")
 
+    def dynamic_shared(self) -> str:
+        """Return the address of the dynamic shared memory, of as many bytes as the grid says."""
+        space, name = self.gpu.shared_space, "shared.dynamic"
+        self.b.module.define(name, f"external addrspace({space}) global [0 x i8], align 128")
+        return self.b.converted(f"ptr addrspace({space})", f"@{name}")
+
     def barrier(self) -> None:
         """Wait until all threads of the block are here; what they wrote before is visible after."""
         # A kernel's caller may have more threads than the kernel.

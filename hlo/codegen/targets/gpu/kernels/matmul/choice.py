@@ -2,48 +2,74 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.matmul.gemm import Steps
-from hlo.codegen.kernels.matmul.product import Dims, Product, count
+from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, Source, count
+from hlo.codegen.kernels.views import element_strides
+from hlo.codegen.plan.liveness import collect_leaves
 from hlo.codegen.targets.base import Target
 from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import FmaProduct
+from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct, WarpTiling
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling
+from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
 from hlo.ir import Instruction
 
-# So many blocks keep a large GPU busy: one for each of its multiprocessors, and some more.
-_BLOCKS = 160
-# What has fewer rows or columns, or a shorter k, is no work for tiles.
+# Multiprocessors of a large GPU, for which there should be work.
+_PROCESSORS = 132
+# Products of fewer rows or columns, or a shorter k, are no work for tiles; and for tiles of tensor
+# cores.
 _NARROW, _SHALLOW = 8, 8
+_LEAST_MMA = 16
+# Products of f32 that are split have tensor cores from so many multiplications on.
+_LEAST_SPLIT = 1 << 20
 # The fewest tiles along k that a part of it has.
 _LEAST_STEPS = 8
 # Registers of 32 bits for the sums of a thread, at the most.
 _SUM_REGISTERS = 64
+# Cycles that another launch takes, and bytes that all memory gives or takes in one.
+_LAUNCH, _BYTES = 4000, 1500
+# Products that a multiprocessor adds up in a cycle without tensor cores.
+_FMA_RATE = 100
 
 
-def add_product(steps: Steps, p: Product, sums: Sum, inst: Instruction, target: Target) -> None:
+def add_product(
+    steps: Steps, p: Product, sums: Sum, inst: Instruction, roles: Mapping[Instruction, Role],
+    target: Target,
+) -> None:  # fmt: skip
     """Append the steps of a product whose sizes are all positive."""
     p = replace(p, k=_sorted(p.k)).simplified()
-    if (
-        not isinstance(target, Gpu)
-        or min(count(p.m), count(p.n)) < _NARROW
-        or (count(p.k) < _SHALLOW)
-    ):
+    least = min(count(p.m), count(p.n))
+    if not isinstance(target, Gpu) or least < _NARROW or count(p.k) < _SHALLOW:
         steps.emitters.append(Direct(p, Ending(sums)))
         return
-    tiling = _tiling(p, sums)
-    partial = -1
-    if tiling.parts > 1:
-        size = tiling.parts * count(p.batch) * count(p.m) * count(p.n)
-        partial = steps.memory(size * sums.bytes)
-    ending = Ending(sums, partial)
-    steps.emitters.append(FmaProduct(p, tiling, ending))
+    unit = unit_of(p, sums, inst, target)
+    if unit is not None and _is_worthwhile(p, unit):
+        chosen = min(_tilings(p, unit), key=lambda t: _cycles(p, t.tiling, t.warps, unit.rate))
+        aligned = tuple(_aligned(x, inst, roles) for x in (p.a, p.b))
+        ending = _ending(steps, p, sums, chosen.tiling)
+        steps.emitters.append(MmaProduct(p, unit, chosen, ending, (aligned[0], aligned[1])))
+        tiling = chosen.tiling
+    else:
+        tiling = min(_plain_tilings(p, sums), key=lambda t: _cycles(p, t, 8, _FMA_RATE))
+        ending = _ending(steps, p, sums, tiling)
+        steps.emitters.append(FmaProduct(p, tiling, ending))
     if tiling.parts > 1:
         steps.emitters.append(AddParts(p, ending, tiling.parts))
+
+
+def _ending(steps: Steps, p: Product, sums: Sum, tiling: Tiling) -> Ending:
+    if tiling.parts == 1:
+        return Ending(sums)
+    size = tiling.parts * count(p.batch) * count(p.m) * count(p.n)
+    return Ending(sums, steps.memory(size * sums.bytes))
 
 
 def _sorted(dims: Dims) -> Dims:
@@ -51,21 +77,87 @@ def _sorted(dims: Dims) -> Dims:
     return tuple(sorted(dims, key=lambda d: (-abs(d.b), -abs(d.a))))
 
 
-def _tiling(p: Product, sums: Sum) -> Tiling:
-    """Return the largest tiles of which there are enough, or small ones with k in parts."""
+def _is_worthwhile(p: Product, unit: Unit) -> bool:
+    m, n, k = count(p.m), count(p.n), count(p.k)
+    if min(m, n, k) < _LEAST_MMA:
+        return False
+    return not unit.is_split or m * n * k * count(p.batch) >= _LEAST_SPLIT
+
+
+# --- tiles --------------------------------------------------------------------------------------
+
+
+def _tilings(p: Product, unit: Unit) -> list[WarpTiling]:
+    """Return the ways to cut a product for tensor cores."""
+    depth = 16 if unit.size == 8 else 64 // unit.size
+    shapes = [(64, 64, 2, 2), (32, 32, 2, 2)]
+    if unit.size < 8:
+        shapes += [(128, 128, 2, 4), (128, 32, 4, 1), (32, 128, 1, 4)]
+    found = []
+    for m, n, rows, columns in shapes:
+        for tiling in _parted(p, Tiling(m, n, depth)):
+            found.append(WarpTiling(tiling, rows, columns, 3 if unit.size == 8 else 4))
+    return found
+
+
+def _plain_tilings(p: Product, sums: Sum) -> list[Tiling]:
+    """Return the ways to cut a product for multiply-adds."""
     depth = 16 if sums.bytes <= 8 else 8
     words = max(1, sums.bytes // 4)
     sides = [s for s in (128, 64, 32, 16) if s * s // 256 * words <= _SUM_REGISTERS]
     m, n = count(p.m), count(p.n)
-    shapes = [Tiling(s, t, depth) for s in sides for t in sides if s == t or min(m, n) < 64]
-    fitting = [t for t in shapes if t.m < 2 * max(m, 16) and t.n < 2 * max(n, 16)]
-    wide = [t for t in fitting if t.blocks(p) >= _BLOCKS]
-    chosen = wide[0] if wide else fitting[min(1, len(fitting) - 1)]
-    return replace(chosen, parts=_parts(p, chosen))
+    shapes = [(s, t) for s in sides for t in sides if s == t or min(m, n) < 64]
+    return [found for s, t in shapes for found in _parted(p, Tiling(s, t, depth))]
 
 
-def _parts(p: Product, tiling: Tiling) -> int:
-    """Return into how many parts to cut k, so that there are blocks enough."""
-    wanted = min(-(-_BLOCKS // tiling.blocks(p)), tiling.steps(p) // _LEAST_STEPS)
-    each = -(-tiling.steps(p) // max(1, wanted))
-    return -(-tiling.steps(p) // each)
+def _parted(p: Product, tiling: Tiling) -> list[Tiling]:
+    """Return a tiling without parts of k, and with as many as give all processors work."""
+    wanted = min(-(-_PROCESSORS // tiling.blocks(p)), tiling.steps(p) // _LEAST_STEPS)
+    if wanted <= 1:
+        return [tiling]
+    each = -(-tiling.steps(p) // wanted)
+    return [tiling, replace(tiling, parts=-(-tiling.steps(p) // each))]
+
+
+def _cycles(p: Product, tiling: Tiling, warps: int, rate: int) -> float:
+    """Return an estimate of the cycles that a product takes."""
+    # What a block reads from shared memory, a quarter of its sums' products otherwise.
+    blocks = tiling.blocks(p)
+    depth = tiling.each(p) * tiling.k
+    work = tiling.m * tiling.n / rate
+    # Tiles are copied to shared memory at some tens of bytes a cycle, and read from there.
+    copies = (tiling.m + tiling.n) / 8
+    # A block alone on a processor waits for what it needs.
+    alone = 1.0 if blocks > _PROCESSORS and warps < 8 else 1.3
+    turns = math.ceil(blocks / _PROCESSORS)
+    cycles = turns * depth * max(work, copies) * alone
+    if tiling.parts > 1:
+        size = count(p.batch) * count(p.m) * count(p.n)
+        cycles += _LAUNCH + 8 * size * tiling.parts / _BYTES
+    return cycles
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+_RENAMED = frozenset({"reshape", "transpose", "copy", "bitcast"})
+
+
+def _aligned(source: Source, inst: Instruction, roles: Mapping[Instruction, Role]) -> int:
+    """Return what the address of an operand's memory is a multiple of, 16 at the most."""
+    if isinstance(source.memory, Computed):
+        return 1
+    if isinstance(source.memory, int):
+        return 16
+    leaf, offset = collect_leaves(inst, roles)[source.memory.number], 0
+    while roles[leaf] is Role.ALIAS and (leaf.opcode == "slice" or leaf.opcode in _RENAMED):
+        (whole,) = leaf.operands
+        if leaf.opcode == "slice":
+            shape = whole.array_shape
+            starts = [part.start for part in leaf.slice]
+            offset += _offset(starts, element_strides(shape)) * shape.element_type.byte_width
+        leaf = whole
+    return math.gcd(offset, 16)
+
+
+def _offset(starts: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(start * stride for start, stride in zip(starts, strides, strict=True))

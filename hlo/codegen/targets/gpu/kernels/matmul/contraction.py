@@ -32,7 +32,7 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
         product = product_of(inst, [v for v, _ in found], [s for _, s in found], types)
         assert product is not None
     steps = Steps()
-    add_product(steps, product, Sum.of(types, result.element_type), inst, target)
+    add_product(steps, product, Sum.of(types, result.element_type), inst, roles, target)
     return steps.plan()
 
 

@@ -44,7 +44,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     for chosen in itertools.product(*phases):
         if all(p.taps for p in chosen):
             product = replace(found.product(chosen), store=types.store)
-            add_product(steps, product, Sum.of(types, result.element_type), inst, target)
+            add_product(steps, product, Sum.of(types, result.element_type), inst, roles, target)
     return steps.plan()
 
 

@@ -18,6 +18,7 @@ from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
+from hlo.codegen.targets.gpu.kernels.matmul.staging import runs_along_k
 from hlo.codegen.targets.gpu.kernels.matmul.sums import parts_of, value_of
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Stager, Tiling, Work, over_tiles, work_of
 from hlo.values.types import ElementType
@@ -28,17 +29,6 @@ THREADS = _SIDE * _SIDE
 _SLOTS = 2
 # Neighbouring elements that a thread reads from shared memory at once.
 _RUN = 4
-
-
-def runs_along_k(p: Product, side: str) -> bool:
-    """True where neighbours along k are closer in an operand's memory than those along m or n."""
-
-    def step(dims: Sequence[int]) -> int:
-        return min((abs(s) for s in dims if s), default=1 << 62)
-
-    return step([d.stride(side) for d in p.k if d.size > 1]) <= step(
-        [d.stride(side) for d in p.free(side) if d.size > 1]
-    )
 
 
 @dataclass(frozen=True)

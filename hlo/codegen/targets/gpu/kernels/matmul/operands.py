@@ -12,6 +12,7 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.gpu.kernels.matmul.sums import parts_of
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ElementType
 
@@ -74,6 +75,20 @@ class Operand:
             return value
         et = self.types.chain[-1]
         return scalar.select(b, inside, value, scalar.constant(et, et.dtype.type(0)))
+
+    def bits_at(self, batch: Place, free: Place, inner: Place) -> Val:
+        """Return an element as it is in memory, in the type that elements are converted to."""
+        b, et = self.k.b, self.types.chain[-1]
+        if isinstance(self.source.memory, Computed) or self.source.et is not et:
+            value = self.at(batch, free, inner)
+            assert isinstance(value, Val)
+            return scalar.to_memory(b, et, value)
+        at, inside = self.position(batch, free, inner)
+        memory = scalar.memory_type(et)
+        index = b.select(inside, i64(at), i64(0)).name if inside != TRUE else at
+        found = b.load(memory, b.element_address(self.base, memory, index))
+        zero = scalar.to_memory(b, et, parts_of(scalar.constant(et, et.dtype.type(0)))[0])
+        return b.select(inside, found, zero)
 
     def position(self, batch: Place, free: Place, inner: Place) -> tuple[Index, Val]:
         """Return where an element is from the beginning of its array, and whether it is there."""

@@ -1,0 +1,220 @@
+"""Tiled products on tensor cores.
+
+Tiles of both operands are copied to shared memory, some steps ahead of the sums. A warp has the
+sums of a part of the block's tile in registers, and reads of each operand what `mma` takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo.codegen.kernels.matmul.product import Dims, Product, count
+from hlo.codegen.llvm import Builder, Index, Val, float_const
+from hlo.codegen.loops.kernel import Kernel
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.gpu.base import Gpu, Grid
+from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.fragments import fragments_of
+from hlo.codegen.targets.gpu.kernels.matmul.layouts import TileLayout
+from hlo.codegen.targets.gpu.kernels.matmul.operands import Place, place_at
+from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
+from hlo.codegen.targets.gpu.kernels.matmul.staging import (
+    CopiedTiles,
+    LoadedTiles,
+    Slots,
+    Tiles,
+    commit_copies,
+    copied_width,
+    runs_along_k,
+    wait_for_copies,
+)
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, Work, over_tiles, work_of
+from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, split
+
+# Columns of a tile of `mma`.
+_COLUMNS = 8
+# The largest static shared memory.
+_STATIC = 48 << 10
+
+
+@dataclass(frozen=True)
+class WarpTiling:
+    """The tile of a block, and by how many warps along m and n it is computed.
+
+    slots: how many tiles of each operand there is room for.
+    """
+
+    tiling: Tiling
+    rows: int
+    columns: int
+    slots: int
+
+    @property
+    def warps(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class MmaProduct:
+    """A product on tensor cores. aligned: what the operands' addresses are multiples of."""
+
+    p: Product
+    unit: Unit
+    tiles: WarpTiling
+    ending: Ending
+    aligned: tuple[int, int]
+
+    def __call__(self, k: Kernel) -> Grid:
+        assert isinstance(k.target, Gpu)
+        b, p, unit, tiling = k.b, self.p, self.unit, self.tiles.tiling
+        b.is_careful = True
+        block = Block(b, k.target)
+        threads = self.tiles.warps * k.target.lanes
+        work = work_of(block, p, tiling)
+        layouts = [self.layout("a"), self.layout("b")]
+        slot_bytes = sum(x.bytes for x in layouts)
+        total_bytes = slot_bytes * self.tiles.slots
+        if total_bytes <= _STATIC:
+            base = block.shared_array("i8", total_bytes, 128)
+        else:
+            base = block.dynamic_shared()
+        places = [Slots(base, 0, slot_bytes), Slots(base, layouts[0].bytes, slot_bytes)]
+        stagers = [
+            self._stager(k, block, side, work, layouts[n], places[n], threads)
+            for n, side in enumerate("ab")
+        ]
+        warp = block.index(block.warp())
+        down, across = b.udiv(warp, self.tiles.columns), b.urem(warp, self.tiles.columns)
+        height, width = tiling.m // self.tiles.rows, tiling.n // self.tiles.columns
+        firsts = b.mul(down, height), b.mul(across, width)
+        numbers = height // unit.rows, width // _COLUMNS
+        readers = [
+            fragments_of(block, side, unit, layouts[n], firsts[n], numbers[n])
+            for n, side in enumerate("ab")
+        ]
+
+        def compute(slot: Index, totals: Sequence[Val]) -> Sequence[Val]:
+            found = list(totals)
+            bases = [place.address(b, slot) for place in places]
+            for step in range(tiling.k // unit.depth):
+                x, y = (r.read(base, step) for r, base in zip(readers, bases, strict=True))
+                if unit.is_split:
+                    self._add_split(b, x, y, found)
+                else:
+                    self._add(b, x, y, found, 0)
+            return found
+
+        zero = scalar.constant(unit.total, unit.total.dtype.type(0))
+        assert isinstance(zero, Val)
+        number = numbers[0] * numbers[1] * unit.sums * (2 if unit.is_split else 1)
+        totals = over_tiles(
+            block, tiling, work, self.tiles.slots, stagers, [zero] * number, compute,
+            lambda: commit_copies(b), lambda: wait_for_copies(b, self.tiles.slots - 2),
+        )  # fmt: skip
+        if unit.is_split:
+            totals = _joined(b, totals)
+        self._end(k, block, work, firsts, numbers, totals)
+        dynamic = total_bytes if total_bytes > _STATIC else 0
+        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), threads, dynamic)
+
+    def layout(self, side: str) -> TileLayout:
+        """Return how tiles of an operand lie in shared memory."""
+        unit, tiling = self.unit, self.tiles.tiling
+        free = tiling.m if side == "a" else tiling.n
+        # Matrices of bytes are not turned when they are loaded.
+        along_k = runs_along_k(self.p, side) or unit.size == 1
+        is_swizzled = unit.size < 4 or (unit.size == 4 and along_k)
+        return TileLayout(free, tiling.k, unit.size, along_k, is_swizzled)
+
+    def _stager(
+        self, k: Kernel, block: Block, side: str, work: Work, layout: TileLayout, slots: Slots,
+        threads: int,
+    ) -> Tiles:  # fmt: skip
+        unit = self.unit
+        et, aligned = (unit.lhs, self.aligned[0]) if side == "a" else (unit.rhs, self.aligned[1])
+        width = copied_width(self.p, side, et, aligned)
+        if width and layout.along_k == runs_along_k(self.p, side):
+            return CopiedTiles(k, block, self.p, side, work, layout, slots, et, threads, width)
+        return LoadedTiles(k, block, self.p, side, work, layout, slots, et, threads)
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _add(
+        self, b: Builder, x: Sequence[Sequence[Val]], y: Sequence[Sequence[Val]],
+        totals: list[Val], first: int,
+    ) -> None:  # fmt: skip
+        """Add the products of fragments to sums, from the first-th on."""
+        each, at = self.unit.sums, first
+        for row in x:
+            for column in y:
+                totals[at : at + each] = self.unit.multiply_add(
+                    b, row, column, totals[at : at + each]
+                )
+                at += each
+
+    def _add_split(
+        self, b: Builder, x: Sequence[Sequence[Val]], y: Sequence[Sequence[Val]], totals: list[Val]
+    ) -> None:
+        """Add products of three pairs of parts; those with small ones have sums of their own."""
+        (high_x, low_x), (high_y, low_y) = (
+            zip(*(split(b, registers) for registers in side), strict=True) for side in (x, y)
+        )
+        small = len(totals) // 2
+        self._add(b, low_x, high_y, totals, small)
+        self._add(b, high_x, low_y, totals, small)
+        self._add(b, high_x, high_y, totals, 0)
+
+    # --- results --------------------------------------------------------------------------------
+
+    def _end(
+        self, k: Kernel, block: Block, work: Work, firsts: tuple[Index, Index],
+        numbers: tuple[int, int], totals: Sequence[Val],
+    ) -> None:  # fmt: skip
+        """Write the sums that are of the product."""
+        b, p, unit, tiling = k.b, self.p, self.unit, self.tiles.tiling
+        lane = block.index(block.lane())
+        row = b.add(b.add(work.row, firsts[0]), b.udiv(lane, 4))
+        column = b.add(b.add(work.column, firsts[1]), b.mul(b.urem(lane, 4), 2))
+        checks = count(p.m) % tiling.m != 0, count(p.n) % tiling.n != 0
+
+        def places(dims: Dims, first: Index, steps: Sequence[int], is_checked: bool) -> list[Place]:
+            return [place_at(b, dims, b.add(first, n), is_checked=is_checked) for n in steps]
+
+        halves = unit.rows // _COLUMNS
+        rows = places(p.m, row, [8 * n for n in range(numbers[0] * halves)], checks[0])
+        pairs = [8 * n + i for n in range(numbers[1]) for i in (0, 1)]
+        columns = places(p.n, column, pairs, checks[1])
+        # Neighbouring columns are stored together where both are there or none.
+        together = 2 if count(p.n) % 2 == 0 else 1
+        for m, place in enumerate(rows):
+            for n in range(0, len(columns), together):
+                with b.when(b.both(place.inside, columns[n].inside)):
+                    for i in range(n, n + together):
+                        tile = (m // halves) * numbers[1] + i // 2
+                        value = totals[tile * unit.sums + (m % halves) * 2 + i % 2]
+                        self.ending.put(
+                            k, p, work.part, work.batch, place, columns[i], self._sum(b, value)
+                        )
+
+    def _sum(self, b: Builder, value: Val) -> Value:
+        """Return what the tensor core has added up in the type of sums."""
+        wanted = scalar.ssa_type(self.ending.sum.total)
+        return value if value.type == wanted else b.cast("trunc", value, wanted)
+
+
+def _joined(b: Builder, totals: Sequence[Val]) -> list[Val]:
+    """Return the sums of large and small parts.
+
+    What small parts make of infinities is not counted: the product of the large ones has the right
+    ones.
+    """
+    half = len(totals) // 2
+    zero, limit = float_const("float", 0.0), float_const("float", math.inf)
+    found = []
+    for large, small in zip(totals[:half], totals[half:], strict=True):
+        is_finite = b.fcmp("olt", b.intrinsic("fabs", "float", [small]), limit)
+        found.append(b.binary("fadd", large, b.select(is_finite, small, zero)))
+    return found

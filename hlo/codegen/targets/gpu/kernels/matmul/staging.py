@@ -1,0 +1,187 @@
+"""Copies of tiles from global to shared memory: by `cp.async`, or through registers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count
+from hlo.codegen.llvm import TRUE, Builder, Index, Val, i32, i64, int_const
+from hlo.codegen.loops.kernel import Kernel
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK, TileLayout
+from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Stager, Work
+from hlo.values.types import ElementType
+
+_WIDTHS = (16, 8, 4)
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Where the tiles of an operand are in shared memory.
+
+    base: the address of all slots; first: where the operand begins in each, in bytes; size: of a
+    slot.
+    """
+
+    base: str
+    first: int
+    size: int
+
+    def address(self, b: Builder, slot: Index) -> str:
+        at = b.add(b.mul(slot, self.size), self.first)
+        return b.element_address(self.base, "i8", at)
+
+
+def copied_width(p: Product, side: str, et: ElementType, aligned: int) -> int:
+    """Return how many bytes of an operand can be copied at a time as they are, 0 if none.
+
+    et: the type wanted. aligned: what the operand's address is a multiple of.
+    """
+    source = p.source(side)
+    if isinstance(source.memory, Computed) or source.et is not et:
+        return 0
+    along_k = runs_along_k(p, side)
+    near, far = (p.k, p.free(side)) if along_k else (p.free(side), p.k)
+    if not near or near[-1].stride(side) != 1 or near[-1].name:
+        return 0
+    others = [d.stride(side) for d in (*near[:-1], *far, *p.batch)]
+    whole = math.gcd(near[-1].size, source.offset, *others) * et.byte_width
+    return next((w for w in _WIDTHS if math.gcd(whole, aligned) % w == 0), 0)
+
+
+def runs_along_k(p: Product, side: str) -> bool:
+    """True where neighbours along k are closer in an operand's memory than those along m or n."""
+
+    def step(dims: Dims) -> int:
+        return min((abs(s) for d in dims if d.size > 1 and (s := d.stride(side))), default=1 << 62)
+
+    return step(p.k) <= step(p.free(side))
+
+
+class Tiles(Stager):
+    """What tiles of an operand are made by some threads.
+
+    checks_free, checks_k: whether a tile may reach beyond the product.
+    """
+
+    def __init__(
+        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        slots: Slots, et: ElementType, threads: int,
+    ) -> None:  # fmt: skip
+        self.k, self.p, self.work, self.et = k, p, work, et
+        self.layout, self.slots, self.threads = layout, slots, threads
+        self.operand = Operand(k, p, side, et)
+        self.thread = block.thread_index()
+        self.dims = p.free(side)
+        self.first = work.row if side == "a" else work.column
+        self.checks_free = count(self.dims) % layout.free != 0
+        self.checks_k = count(p.k) % layout.depth != 0
+
+    def places(self, width: int) -> list[tuple[Index, Place, Index]]:
+        """Return which elements are the thread's, every `width`-th of the innermost dimension.
+
+        Of each its index along m or n in the tile, that in the product, and its index along k.
+        """
+        b, layout = self.k.b, self.layout
+        across = layout.inner // width
+        number = layout.free * layout.depth // width
+        found: list[tuple[Index, Place, Index]] = []
+        for n in range(-(-number // self.threads)):
+            if self.threads % across == 0:
+                line = b.add(b.udiv(self.thread, across), n * (self.threads // across))
+                along = b.urem(self.thread, across)
+            else:
+                at = b.add(self.thread, n * self.threads)
+                line, along = b.udiv(at, across), b.urem(at, across)
+            along = b.mul(along, width)
+            free, depth = (line, along) if layout.along_k else (along, line)
+            place = place_at(b, self.dims, b.add(self.first, free), is_checked=self.checks_free)
+            found.append((free, place, depth))
+        return found
+
+    def inner(self, first: Index, depth: Index) -> Place:
+        return place_at(self.k.b, self.p.k, self.k.b.add(first, depth), is_checked=self.checks_k)
+
+
+class CopiedTiles(Tiles):
+    """Tiles that are copied as they are, some bytes at a time, while the threads go on."""
+
+    def __init__(
+        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        slots: Slots, et: ElementType, threads: int, width: int,
+    ) -> None:  # fmt: skip
+        super().__init__(k, block, p, side, work, layout, slots, et, threads)
+        self.width = width
+        self.own = self.places(width // et.byte_width)
+
+    def begin(self, first: Index, slot: Index) -> None:
+        b = self.k.b
+        memory = scalar.memory_type(self.et)
+        to = self.slots.address(b, slot)
+        for free, place, depth in self.own:
+            at, inside = self.operand.position(self.work.batch, place, self.inner(first, depth))
+            if inside != TRUE:
+                at = b.select(inside, i64(at), i64(0)).name
+            source = b.element_address(self.operand.base, memory, at)
+            target = b.element_address(to, "i8", self.layout.at(b, free, depth))
+            copy_async(b, target, source, self.width, inside)
+
+    def finish(self, slot: Index) -> None:
+        """What is copied needs no further help."""
+
+
+class LoadedTiles(Tiles):
+    """Tiles whose elements are loaded, or computed, one by one."""
+
+    def __init__(
+        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        slots: Slots, et: ElementType, threads: int,
+    ) -> None:  # fmt: skip
+        super().__init__(k, block, p, side, work, layout, slots, et, threads)
+        self.own = self.places(1)
+        self.loaded: list[Val] = []
+
+    def begin(self, first: Index, slot: Index) -> None:
+        self.loaded = [
+            self.operand.bits_at(self.work.batch, place, self.inner(first, depth))
+            for _, place, depth in self.own
+        ]
+
+    def finish(self, slot: Index) -> None:
+        b = self.k.b
+        to = self.slots.address(b, slot)
+        for (free, _, depth), value in zip(self.own, self.loaded, strict=True):
+            b.store(value, b.element_address(to, "i8", self.layout.at(b, free, depth)))
+
+
+# --- cp.async -----------------------------------------------------------------------------------
+
+
+def copy_async(b: Builder, target: str, source: str, width: int, inside: Val) -> None:
+    """Begin to copy so many bytes to shared memory, or zeros where they are not inside."""
+    # What is read once, in whole chunks, need not be in the first-level cache.
+    name = f"llvm.nvvm.cp.async.{'cg' if width == CHUNK else 'ca'}.shared.global.{width}"
+    places = ((target, "ptr addrspace(3)"), (source, "ptr addrspace(1)"))
+    args = [b.cast("addrspacecast", Val("ptr", address), space) for address, space in places]
+    if inside != TRUE:
+        name += ".s"
+        args.append(b.select(inside, i32(width), i32(0)))
+    b.module.declare(name, "void", [a.type for a in args], "nounwind")
+    b.call_void(name, args)
+
+
+def commit_copies(b: Builder) -> None:
+    """End the group of copies that have been begun since the last one."""
+    name = "llvm.nvvm.cp.async.commit.group"
+    b.module.declare(name, "void", [], "nounwind")
+    b.call_void(name, [])
+
+
+def wait_for_copies(b: Builder, pending: int) -> None:
+    """Wait until all groups of copies but the last so many are done."""
+    name = "llvm.nvvm.cp.async.wait.group"
+    b.module.declare(name, "void", ["i32 immarg"], "nounwind")
+    b.call_void(name, [int_const(32, pending)])
