@@ -68,7 +68,7 @@ class Block:
 
     def dynamic_shared(self) -> str:
         """Return the address of the dynamic shared memory, of as many bytes as the grid says."""
-        space, name = self.gpu.shared_space, "shared.dynamic"
+        space, name = self.gpu.shared_space, "shared_dynamic"
         self.b.module.define(name, f"external addrspace({space}) global [0 x i8], align 128")
         return self.b.converted(f"ptr addrspace({space})", f"@{name}")
 
