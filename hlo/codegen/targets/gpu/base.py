@@ -116,6 +116,11 @@ class Gpu(LlvmTarget):
         return 256
 
     @property
+    def capability(self) -> int:
+        """Ten times NVIDIA's compute capability; 0 where there is none."""
+        return 0
+
+    @property
     def most_shared_bytes(self) -> int:
         """The largest shared memory of a block, static and dynamic."""
         return 48 << 10

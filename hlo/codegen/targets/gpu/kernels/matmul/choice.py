@@ -13,17 +13,16 @@ from hlo.codegen.kernels.views import element_strides
 from hlo.codegen.plan.liveness import collect_leaves
 from hlo.codegen.targets.base import Target
 from hlo.codegen.targets.gpu.base import Gpu
+from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS, fma_work, mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import FmaProduct
-from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct, WarpTiling
+from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
-from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, WarpTiling
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
 from hlo.ir import Instruction
 
-# Multiprocessors of a large GPU, for which there should be work.
-_PROCESSORS = 132
 # Products of fewer rows or columns, or a shorter k, are no work for tiles; and for tiles of tensor
 # cores.
 _NARROW, _SHALLOW = 8, 8
@@ -34,10 +33,6 @@ _LEAST_SPLIT = 1 << 20
 _LEAST_STEPS = 8
 # Registers of 32 bits for the sums of a thread, at the most.
 _SUM_REGISTERS = 64
-# Cycles that another launch takes, and bytes that all memory gives or takes in one.
-_LAUNCH, _BYTES = 4000, 1500
-# Products that a multiprocessor adds up in a cycle without tensor cores.
-_FMA_RATE = 100
 
 
 def add_product(
@@ -52,13 +47,13 @@ def add_product(
         return
     unit = unit_of(p, sums, inst, target)
     if unit is not None and _is_worthwhile(p, unit):
-        chosen = min(_tilings(p, unit), key=lambda t: _cycles(p, t.tiling, t.warps, unit.rate))
+        chosen = min(_tilings(p, unit), key=lambda t: mma_work(p, unit, t).cycles)
         aligned = tuple(_aligned(x, inst, roles) for x in (p.a, p.b))
         ending = _ending(steps, p, sums, chosen.tiling)
         steps.emitters.append(MmaProduct(p, unit, chosen, ending, (aligned[0], aligned[1])))
         tiling = chosen.tiling
     else:
-        tiling = min(_plain_tilings(p, sums), key=lambda t: _cycles(p, t, 8, _FMA_RATE))
+        tiling = min(_plain_tilings(p, sums), key=lambda t: fma_work(p, sums, t).cycles)
         ending = _ending(steps, p, sums, tiling)
         steps.emitters.append(FmaProduct(p, tiling, ending))
     if tiling.parts > 1:
@@ -92,12 +87,20 @@ def _tilings(p: Product, unit: Unit) -> list[WarpTiling]:
     depth = 16 if unit.size == 8 else 64 // unit.size
     shapes = [(64, 64, 2, 2), (32, 32, 2, 2)]
     if unit.size < 8:
-        shapes += [(128, 128, 2, 4), (128, 32, 4, 1), (32, 128, 1, 4)]
-    found = []
-    for m, n, rows, columns in shapes:
-        for tiling in _parted(p, Tiling(m, n, depth)):
-            found.append(WarpTiling(tiling, rows, columns, 3 if unit.size == 8 else 4))
-    return found
+        shapes += [
+            (128, 128, 2, 4),
+            (128, 64, 2, 2),
+            (64, 128, 2, 2),
+            (128, 32, 4, 1),
+            (32, 128, 1, 4),
+        ]
+    if unit.size < 8 and not unit.is_split:
+        shapes += [(128, 256, 2, 4), (256, 128, 4, 2)]
+    return [
+        WarpTiling(tiling, rows, columns, 3 if unit.size == 8 else 4)
+        for m, n, rows, columns in shapes
+        for tiling in _parted(p, Tiling(m, n, depth))
+    ]
 
 
 def _plain_tilings(p: Product, sums: Sum) -> list[Tiling]:
@@ -112,29 +115,11 @@ def _plain_tilings(p: Product, sums: Sum) -> list[Tiling]:
 
 def _parted(p: Product, tiling: Tiling) -> list[Tiling]:
     """Return a tiling without parts of k, and with as many as give all processors work."""
-    wanted = min(-(-_PROCESSORS // tiling.blocks(p)), tiling.steps(p) // _LEAST_STEPS)
+    wanted = min(-(-PROCESSORS // tiling.blocks(p)), tiling.steps(p) // _LEAST_STEPS)
     if wanted <= 1:
         return [tiling]
     each = -(-tiling.steps(p) // wanted)
     return [tiling, replace(tiling, parts=-(-tiling.steps(p) // each))]
-
-
-def _cycles(p: Product, tiling: Tiling, warps: int, rate: int) -> float:
-    """Return an estimate of the cycles that a product takes."""
-    # What a block reads from shared memory, a quarter of its sums' products otherwise.
-    blocks = tiling.blocks(p)
-    depth = tiling.each(p) * tiling.k
-    work = tiling.m * tiling.n / rate
-    # Tiles are copied to shared memory at some tens of bytes a cycle, and read from there.
-    copies = (tiling.m + tiling.n) / 8
-    # A block alone on a processor waits for what it needs.
-    alone = 1.0 if blocks > _PROCESSORS and warps < 8 else 1.3
-    turns = math.ceil(blocks / _PROCESSORS)
-    cycles = turns * depth * max(work, copies) * alone
-    if tiling.parts > 1:
-        size = count(p.batch) * count(p.m) * count(p.n)
-        cycles += _LAUNCH + 8 * size * tiling.parts / _BYTES
-    return cycles
 
 
 # --- memory -------------------------------------------------------------------------------------

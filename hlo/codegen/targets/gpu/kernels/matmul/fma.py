@@ -16,11 +16,12 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.cost import fma_work
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
 from hlo.codegen.targets.gpu.kernels.matmul.staging import runs_along_k
 from hlo.codegen.targets.gpu.kernels.matmul.sums import parts_of, value_of
-from hlo.codegen.targets.gpu.kernels.matmul.tiles import Stager, Tiling, Work, over_tiles, work_of
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, Stager, Tiling, over_tiles, share_of
 from hlo.values.types import ElementType
 
 # Threads along each side of a block's tile.
@@ -44,9 +45,9 @@ class FmaProduct:
         b, p, tiling, sums = k.b, self.p, self.tiling, self.ending.sum
         b.is_careful = True
         block = Block(b, k.target)
-        work = work_of(block, p, tiling)
-        a = ElementTiles(k, block, p, "a", work, tiling, sums.total)
-        c = ElementTiles(k, block, p, "b", work, tiling, sums.total)
+        share = share_of(block, p, tiling)
+        a = ElementTiles(k, block, p, "a", share, tiling, sums.total)
+        c = ElementTiles(k, block, p, "b", share, tiling, sums.total)
         thread = block.thread_index()
         y, x = b.udiv(thread, _SIDE), b.urem(thread, _SIDE)
         rows, columns = _places(tiling.m), _places(tiling.n)
@@ -66,23 +67,24 @@ class FmaProduct:
 
         zeros = sums.zero() * (len(rows) * len(columns))
         nothing = _nothing
-        totals = over_tiles(block, tiling, work, _SLOTS, (a, c), zeros, compute, nothing, nothing)
-        self._end(k, work, own, _values(totals, sums.parts))
-        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), THREADS)
+        totals = over_tiles(block, tiling, share, _SLOTS, (a, c), zeros, compute, nothing, nothing)
+        self._end(k, share, own, _values(totals, sums.parts))
+        done = fma_work(p, sums, tiling).work
+        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), THREADS, 0, done)
 
     def _end(
-        self, k: Kernel, work: Work, own: Sequence[Sequence[Index]], values: Sequence[Value]
+        self, k: Kernel, share: Share, own: Sequence[Sequence[Index]], values: Sequence[Value]
     ) -> None:
         """Write the sums that are of the product."""
         b, p, tiling = k.b, self.p, self.tiling
         checks = count(p.m) % tiling.m != 0, count(p.n) % tiling.n != 0
-        columns = [place_at(b, p.n, b.add(work.column, at), is_checked=checks[1]) for at in own[1]]
+        columns = [place_at(b, p.n, b.add(share.column, at), is_checked=checks[1]) for at in own[1]]
         found = iter(values)
         for at in own[0]:
-            row = place_at(b, p.m, b.add(work.row, at), is_checked=checks[0])
+            row = place_at(b, p.m, b.add(share.row, at), is_checked=checks[0])
             for column in columns:
                 with b.when(b.both(row.inside, column.inside)):
-                    self.ending.put(k, p, work.part, work.batch, row, column, next(found))
+                    self.ending.put(k, p, share.part, share.batch, row, column, next(found))
 
 
 def _nothing() -> None:
@@ -108,10 +110,10 @@ class ElementTiles(Stager):
     """Tiles of an operand whose elements are loaded one by one, in the type of sums."""
 
     def __init__(
-        self, k: Kernel, block: Block, p: Product, side: str, work: Work, tiling: Tiling,
+        self, k: Kernel, block: Block, p: Product, side: str, share: Share, tiling: Tiling,
         et: ElementType,
     ) -> None:  # fmt: skip
-        self.k, self.p, self.work, self.et = k, p, work, et
+        self.k, self.p, self.share, self.et = k, p, share, et
         self.operand = Operand(k, p, side, et)
         b = k.b
         self.size = tiling.m if side == "a" else tiling.n
@@ -122,7 +124,7 @@ class ElementTiles(Stager):
         self.base = block.shared_array(self.memory, _SLOTS * self.slot_size)
         self.checks_k = count(p.k) % tiling.k != 0
         thread, dims = block.thread_index(), p.free(side)
-        first = work.row if side == "a" else work.column
+        first = share.row if side == "a" else share.column
         checks = count(dims) % self.size != 0
         # Which elements of a tile are the thread's: index along m or n, and along k.
         self.own: list[tuple[Index, Place, Index]] = []
@@ -144,7 +146,7 @@ class ElementTiles(Stager):
         self.loaded = []
         for _, place, depth in self.own:
             inner = place_at(b, p.k, b.add(first, depth), is_checked=self.checks_k)
-            self.loaded.append(self.operand.at(self.work.batch, place, inner))
+            self.loaded.append(self.operand.at(self.share.batch, place, inner))
 
     def finish(self, slot: Index) -> None:
         b = self.k.b

@@ -17,6 +17,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.cost import mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.fragments import fragments_of
 from hlo.codegen.targets.gpu.kernels.matmul.layouts import TileLayout
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Place, place_at
@@ -31,30 +32,13 @@ from hlo.codegen.targets.gpu.kernels.matmul.staging import (
     runs_along_k,
     wait_for_copies,
 )
-from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, Work, over_tiles, work_of
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, WarpTiling, over_tiles, share_of
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, split
 
 # Columns of a tile of `mma`.
 _COLUMNS = 8
 # The largest static shared memory.
 _STATIC = 48 << 10
-
-
-@dataclass(frozen=True)
-class WarpTiling:
-    """The tile of a block, and by how many warps along m and n it is computed.
-
-    slots: how many tiles of each operand there is room for.
-    """
-
-    tiling: Tiling
-    rows: int
-    columns: int
-    slots: int
-
-    @property
-    def warps(self) -> int:
-        return self.rows * self.columns
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class MmaProduct:
         b.is_careful = True
         block = Block(b, k.target)
         threads = self.tiles.warps * k.target.lanes
-        work = work_of(block, p, tiling)
+        share = share_of(block, p, tiling)
         layouts = [self.layout("a"), self.layout("b")]
         slot_bytes = sum(x.bytes for x in layouts)
         total_bytes = slot_bytes * self.tiles.slots
@@ -83,7 +67,7 @@ class MmaProduct:
             base = block.dynamic_shared()
         places = [Slots(base, 0, slot_bytes), Slots(base, layouts[0].bytes, slot_bytes)]
         stagers = [
-            self._stager(k, block, side, work, layouts[n], places[n], threads)
+            self._stager(k, block, side, share, layouts[n], places[n], threads)
             for n, side in enumerate("ab")
         ]
         warp = block.index(block.warp())
@@ -111,14 +95,15 @@ class MmaProduct:
         assert isinstance(zero, Val)
         number = numbers[0] * numbers[1] * unit.sums * (2 if unit.is_split else 1)
         totals = over_tiles(
-            block, tiling, work, self.tiles.slots, stagers, [zero] * number, compute,
+            block, tiling, share, self.tiles.slots, stagers, [zero] * number, compute,
             lambda: commit_copies(b), lambda: wait_for_copies(b, self.tiles.slots - 2),
         )  # fmt: skip
         if unit.is_split:
             totals = _joined(b, totals)
-        self._end(k, block, work, firsts, numbers, totals)
+        self._end(k, block, share, firsts, numbers, totals)
         dynamic = total_bytes if total_bytes > _STATIC else 0
-        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), threads, dynamic)
+        done = mma_work(p, unit, self.tiles).work
+        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), threads, dynamic, done)
 
     def layout(self, side: str) -> TileLayout:
         """Return how tiles of an operand lie in shared memory."""
@@ -130,15 +115,15 @@ class MmaProduct:
         return TileLayout(free, tiling.k, unit.size, along_k, is_swizzled)
 
     def _stager(
-        self, k: Kernel, block: Block, side: str, work: Work, layout: TileLayout, slots: Slots,
+        self, k: Kernel, block: Block, side: str, share: Share, layout: TileLayout, slots: Slots,
         threads: int,
     ) -> Tiles:  # fmt: skip
         unit = self.unit
         et, aligned = (unit.lhs, self.aligned[0]) if side == "a" else (unit.rhs, self.aligned[1])
         width = copied_width(self.p, side, et, aligned)
         if width and layout.along_k == runs_along_k(self.p, side):
-            return CopiedTiles(k, block, self.p, side, work, layout, slots, et, threads, width)
-        return LoadedTiles(k, block, self.p, side, work, layout, slots, et, threads)
+            return CopiedTiles(k, block, self.p, side, share, layout, slots, et, threads, width)
+        return LoadedTiles(k, block, self.p, side, share, layout, slots, et, threads)
 
     # --- sums -----------------------------------------------------------------------------------
 
@@ -170,14 +155,14 @@ class MmaProduct:
     # --- results --------------------------------------------------------------------------------
 
     def _end(
-        self, k: Kernel, block: Block, work: Work, firsts: tuple[Index, Index],
+        self, k: Kernel, block: Block, share: Share, firsts: tuple[Index, Index],
         numbers: tuple[int, int], totals: Sequence[Val],
     ) -> None:  # fmt: skip
         """Write the sums that are of the product."""
         b, p, unit, tiling = k.b, self.p, self.unit, self.tiles.tiling
         lane = block.index(block.lane())
-        row = b.add(b.add(work.row, firsts[0]), b.udiv(lane, 4))
-        column = b.add(b.add(work.column, firsts[1]), b.mul(b.urem(lane, 4), 2))
+        row = b.add(b.add(share.row, firsts[0]), b.udiv(lane, 4))
+        column = b.add(b.add(share.column, firsts[1]), b.mul(b.urem(lane, 4), 2))
         checks = count(p.m) % tiling.m != 0, count(p.n) % tiling.n != 0
 
         def places(dims: Dims, first: Index, steps: Sequence[int], is_checked: bool) -> list[Place]:
@@ -196,7 +181,7 @@ class MmaProduct:
                         tile = (m // halves) * numbers[1] + i // 2
                         value = totals[tile * unit.sums + (m % halves) * 2 + i % 2]
                         self.ending.put(
-                            k, p, work.part, work.batch, place, columns[i], self._sum(b, value)
+                            k, p, share.part, share.batch, place, columns[i], self._sum(b, value)
                         )
 
     def _sum(self, b: Builder, value: Val) -> Value:

@@ -12,7 +12,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK, TileLayout
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
-from hlo.codegen.targets.gpu.kernels.matmul.tiles import Stager, Work
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, Stager
 from hlo.values.types import ElementType
 
 _WIDTHS = (16, 8, 4)
@@ -68,15 +68,15 @@ class Tiles(Stager):
     """
 
     def __init__(
-        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        self, k: Kernel, block: Block, p: Product, side: str, share: Share, layout: TileLayout,
         slots: Slots, et: ElementType, threads: int,
     ) -> None:  # fmt: skip
-        self.k, self.p, self.work, self.et = k, p, work, et
+        self.k, self.p, self.share, self.et = k, p, share, et
         self.layout, self.slots, self.threads = layout, slots, threads
         self.operand = Operand(k, p, side, et)
         self.thread = block.thread_index()
         self.dims = p.free(side)
-        self.first = work.row if side == "a" else work.column
+        self.first = share.row if side == "a" else share.column
         self.checks_free = count(self.dims) % layout.free != 0
         self.checks_k = count(p.k) % layout.depth != 0
 
@@ -110,10 +110,10 @@ class CopiedTiles(Tiles):
     """Tiles that are copied as they are, some bytes at a time, while the threads go on."""
 
     def __init__(
-        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        self, k: Kernel, block: Block, p: Product, side: str, share: Share, layout: TileLayout,
         slots: Slots, et: ElementType, threads: int, width: int,
     ) -> None:  # fmt: skip
-        super().__init__(k, block, p, side, work, layout, slots, et, threads)
+        super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.width = width
         self.own = self.places(width // et.byte_width)
 
@@ -122,7 +122,7 @@ class CopiedTiles(Tiles):
         memory = scalar.memory_type(self.et)
         to = self.slots.address(b, slot)
         for free, place, depth in self.own:
-            at, inside = self.operand.position(self.work.batch, place, self.inner(first, depth))
+            at, inside = self.operand.position(self.share.batch, place, self.inner(first, depth))
             if inside != TRUE:
                 at = b.select(inside, i64(at), i64(0)).name
             source = b.element_address(self.operand.base, memory, at)
@@ -137,16 +137,16 @@ class LoadedTiles(Tiles):
     """Tiles whose elements are loaded, or computed, one by one."""
 
     def __init__(
-        self, k: Kernel, block: Block, p: Product, side: str, work: Work, layout: TileLayout,
+        self, k: Kernel, block: Block, p: Product, side: str, share: Share, layout: TileLayout,
         slots: Slots, et: ElementType, threads: int,
     ) -> None:  # fmt: skip
-        super().__init__(k, block, p, side, work, layout, slots, et, threads)
+        super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.own = self.places(1)
         self.loaded: list[Val] = []
 
     def begin(self, first: Index, slot: Index) -> None:
         self.loaded = [
-            self.operand.bits_at(self.work.batch, place, self.inner(first, depth))
+            self.operand.bits_at(self.share.batch, place, self.inner(first, depth))
             for _, place, depth in self.own
         ]
 

@@ -48,7 +48,24 @@ class Tiling:
 
 
 @dataclass(frozen=True)
-class Work:
+class WarpTiling:
+    """The tile of a block, and by how many warps along m and n it is computed.
+
+    slots: how many tiles of each operand there is room for.
+    """
+
+    tiling: Tiling
+    rows: int
+    columns: int
+    slots: int
+
+    @property
+    def warps(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Share:
     """What a block computes: the tile from a row and a column on, tiles `begin` to `end` of k."""
 
     part: Index
@@ -59,7 +76,7 @@ class Work:
     end: Index
 
 
-def work_of(block: Block, p: Product, tiling: Tiling) -> Work:
+def share_of(block: Block, p: Product, tiling: Tiling) -> Share:
     """Return what the block of the present thread computes."""
     b = block.b
     rows, columns = tiling.rows(p), tiling.columns(p)
@@ -79,7 +96,7 @@ def work_of(block: Block, p: Product, tiling: Tiling) -> Work:
     each = tiling.each(p)
     begin: Index = b.mul(part, each)
     end = b.minimum(b.add(begin, each), tiling.steps(p)) if tiling.parts > 1 else each
-    return Work(
+    return Share(
         part, place_at(b, p.batch, number), b.mul(row, tiling.m), b.mul(column, tiling.n), begin,
         end,
     )  # fmt: skip
@@ -98,7 +115,7 @@ class Stager(ABC):
 
 
 def over_tiles(
-    block: Block, tiling: Tiling, work: Work, slots: int, stagers: Sequence[Stager],
+    block: Block, tiling: Tiling, share: Share, slots: int, stagers: Sequence[Stager],
     sums: Sequence[Val], compute: Callable[[Index, Sequence[Val]], Sequence[Val]],
     commit: Callable[[], None], wait: Callable[[], None],
 ) -> list[Val]:  # fmt: skip
@@ -108,7 +125,7 @@ def over_tiles(
     together, and wait until all but the last `slots - 2` of these are there.
     """
     b = block.b
-    last = b.sub(work.end, 1)
+    last = b.sub(share.end, 1)
 
     def stage(tile: Index, slot: Index, between: Callable[[], None]) -> None:
         # Beyond the end the last tile is copied again: that is not looked at.
@@ -121,9 +138,9 @@ def over_tiles(
             stager.finish(slot)
 
     for ahead in range(slots - 1):
-        stage(b.add(work.begin, ahead), ahead, lambda: None)
+        stage(b.add(share.begin, ahead), ahead, lambda: None)
     state = [*sums, i64(0)]
-    with b.carrying(work.begin, work.end, state, plain=True) as turn:
+    with b.carrying(share.begin, share.end, state, plain=True) as turn:
         *totals, current = turn.values
         wait()
         block.barrier()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hlo.codegen.kernels.matmul.product import Product
 from hlo.codegen.llvm import Builder, Val, int_const
-from hlo.codegen.targets.base import Target
-from hlo.codegen.targets.gpu.base import TOGETHER
+from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
-from hlo.codegen.targets.gpu.nvptx import Nvptx
+from hlo.gpu.work import Unit as Core
 from hlo.ir import Instruction
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
@@ -24,7 +23,8 @@ class Unit:
 
     intrinsic: the end of LLVM's name. lhs, rhs: the types of elements in shared memory. total: that
     of sums. register: the LLVM type of the registers that hold operands. is_split: operands are
-    taken apart into numbers of fewer digits, whose products are added up apart.
+    taken apart into numbers of fewer digits, whose products are added up apart. core: what computes
+    it.
     """
 
     intrinsic: str
@@ -35,8 +35,7 @@ class Unit:
     register: str
     rows: int = 16
     is_split: bool = False
-    # Products that a multiprocessor adds up in a cycle, roughly.
-    rate: int = 1024
+    core: Core = Core.TENSOR_F16
 
     @property
     def size(self) -> int:
@@ -90,11 +89,13 @@ def split(b: Builder, registers: Sequence[Val]) -> tuple[list[Val], list[Val]]:
 _F16, _BF16, _F32, _F64, _S32 = (ELEMENT_TYPES[n] for n in ("f16", "bf16", "f32", "f64", "s32"))
 _S8, _U8 = ELEMENT_TYPES["s8"], ELEMENT_TYPES["u8"]
 
-TF32 = Unit("m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", rate=512)
-SPLIT = Unit("m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", is_split=True, rate=170)
+TF32 = Unit("m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", core=Core.TENSOR_TF32)
+SPLIT = Unit(
+    "m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", is_split=True, core=Core.TENSOR_TF32
+)
 HALF = Unit("m16n8k16.row.col.f32.f32", _F16, _F16, _F32, 16, "<2 x half>")
 BRAIN = Unit("m16n8k16.row.col.bf16", _BF16, _BF16, _F32, 16, "i32")
-DOUBLE = Unit("m8n8k4.row.col.f64", _F64, _F64, _F64, 4, "double", rows=8, rate=64)
+DOUBLE = Unit("m8n8k4.row.col.f64", _F64, _F64, _F64, 4, "double", rows=8, core=Core.TENSOR_F64)
 
 # All of whose numbers another type has.
 _NARROW = frozenset(
@@ -110,9 +111,9 @@ _ALGORITHMS = {"dot_tf32_tf32_f32": TF32, "dot_bf16_bf16_f32": BRAIN, "dot_f16_f
 _SIGNED, _UNSIGNED = frozenset({"s8", "s4", "s2"}), frozenset({"u8", "u4", "u2", "pred"})
 
 
-def unit_of(p: Product, sums: Sum, inst: Instruction, target: Target) -> Unit | None:
+def unit_of(p: Product, sums: Sum, inst: Instruction, gpu: Gpu) -> Unit | None:
     """Return the instruction that computes products of these types, None if there is none."""
-    if not isinstance(target, Nvptx) or sums.total.is_complex:
+    if gpu.capability < 80 or sums.total.is_complex:
         return None
     names = p.a.et.name, p.b.et.name
     total = sums.total
@@ -131,5 +132,7 @@ def unit_of(p: Product, sums: Sum, inst: Instruction, target: Target) -> Unit | 
     if total.is_integer and total.bits <= 32 and (_SIGNED | _UNSIGNED).issuperset(names):
         ets = [_S8 if name in _SIGNED else _U8 for name in names]
         kinds = ets[0].name if ets[0] is ets[1] else f"{ets[0]}.{ets[1]}"
-        return Unit(f"m16n8k32.row.col.{kinds}", ets[0], ets[1], _S32, 32, "i32", rate=2048)
+        return Unit(
+            f"m16n8k32.row.col.{kinds}", ets[0], ets[1], _S32, 32, "i32", core=Core.TENSOR_S8
+        )
     return None
