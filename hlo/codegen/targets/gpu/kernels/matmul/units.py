@@ -90,9 +90,7 @@ _F16, _BF16, _F32, _F64, _S32 = (ELEMENT_TYPES[n] for n in ("f16", "bf16", "f32"
 _S8, _U8 = ELEMENT_TYPES["s8"], ELEMENT_TYPES["u8"]
 
 TF32 = Unit("m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", core=Core.TENSOR_TF32)
-SPLIT = Unit(
-    "m16n8k8.row.col.tf32", _F32, _F32, _F32, 8, "i32", is_split=True, core=Core.TENSOR_TF32
-)
+SPLIT = replace(TF32, is_split=True)
 HALF = Unit("m16n8k16.row.col.f32.f32", _F16, _F16, _F32, 16, "<2 x half>")
 BRAIN = Unit("m16n8k16.row.col.bf16", _BF16, _BF16, _F32, 16, "i32")
 DOUBLE = Unit("m8n8k4.row.col.f64", _F64, _F64, _F64, 4, "double", rows=8, core=Core.TENSOR_F64)
