@@ -61,7 +61,7 @@ class _Emit:
 # --- the operation ------------------------------------------------------------------------------
 
 
-def _passes(inst: Instruction) -> list[Pass]:
+def passes_of(inst: Instruction) -> list[Pass]:
     """Return the passes of an operation, in order."""
     before, after = inst.operands[0].array_shape, inst.array_shape
     kind, lengths = inst.fft_type, inst.fft_length
@@ -92,7 +92,7 @@ def _plan_fft(inst: Instruction, roles: Mapping[Instruction, Role], target: Targ
     before = inst.operands[0].array_shape
     if not after.num_elements:
         return Plan(())
-    passes = _passes(inst)
+    passes = passes_of(inst)
     sizes: list[int] = []
     if passes[0].target == 0:
         sizes.append(before.byte_size)

@@ -1,0 +1,1 @@
+"""Fourier transforms on GPUs: rows in shared memory, long rows in two steps."""

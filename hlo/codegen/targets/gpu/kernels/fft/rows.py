@@ -1,0 +1,171 @@
+"""Rows of complex numbers in a block's shared memory, and their transforms.
+
+A block has a few rows. A stage reads the numbers of short transforms from one of two buffers,
+multiplies them with roots of unity, and writes the results to the other: Stockham's order, see
+`dft`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from hlo.codegen.kernels.fft.dft import Complex, Lanes, prime_factors, roots_of_unity
+from hlo.codegen.llvm import Builder, Index, Val, float_const
+from hlo.codegen.targets.gpu.block import Block
+from hlo.llvm import byte_size
+
+# Static shared memory of a block, in bytes.
+_SHARED_BYTES = 48 << 10
+_THREADS, _WARP = 256, 32
+# Rows of a block at the most: as many as an access to memory has neighbours.
+_MOST_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Scalars(Lanes):
+    """Arithmetic on complex numbers, one at a time."""
+
+    @staticmethod
+    def of(b: Builder, type_: str) -> Scalars:
+        return Scalars(b, type_, 1)
+
+    def number(self, value: float) -> Val:
+        return float_const(self.type, value)
+
+
+def most_numbers(type_: str) -> int:
+    """Return how many numbers all rows of a block have at the most, with one unused in each."""
+    return _SHARED_BYTES // (4 * byte_size(type_))
+
+
+def longest(type_: str) -> int:
+    """Return the length of the longest rows that a block transforms, a power of two."""
+    return 1 << (most_numbers(type_) - 1).bit_length() - 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Rows of a block: their length, how many, and LLVM's type of a part of a number."""
+
+    length: int
+    rows: int
+    type: str
+
+    @staticmethod
+    def of(length: int, total: int, type_: str) -> Shape:
+        most = max(1, most_numbers(type_) // (length + 1))
+        return Shape(length, min(most, total, _MOST_ROWS), type_)
+
+    @property
+    def pitch(self) -> int:
+        """The distance of rows: columns are in different banks."""
+        return self.length + 1
+
+    @property
+    def threads(self) -> int:
+        wanted = -(-self.length * self.rows // 4)
+        return min(_THREADS, -(-wanted // _WARP) * _WARP)
+
+    @property
+    def radices(self) -> list[int]:
+        found, n = [], self.length
+        while n % 2 == 0:
+            r = next(r for r in (8, 4, 2) if n % r == 0)
+            found.append(r)
+            n //= r
+        return [*found, *prime_factors(n)[::-1]]
+
+
+def roots_table(n: int, count: int, step: int, dtype: np.dtype) -> np.ndarray:
+    """Return exp(-2 pi i k step / n) for k below a count: real parts, then imaginary ones."""
+    return np.stack(roots_of_unity(n, np.arange(count) * step)).astype(dtype)
+
+
+def root(b: Builder, type_: str, table: str, count: int, at: Index) -> Complex:
+    """Return a number of such a table."""
+    places = (at, b.add(at, count))
+    re, im = (b.load(type_, b.element_address(table, type_, place)) for place in places)
+    return re, im
+
+
+class SharedRows:
+    """Emission of what a block does with its rows. table: the roots of unity of their length."""
+
+    def __init__(self, block: Block, shape: Shape, table: str) -> None:
+        self.block, self.b, self.shape, self._table = block, block.b, shape, table
+        self.lanes = Scalars.of(block.b, shape.type)
+        size = shape.rows * shape.pitch
+        self._planes = [[block.shared_array(shape.type, size) for _ in range(2)] for _ in range(2)]
+        self._side = 0
+        self._is_turned = False
+        self.thread = block.thread_index()
+
+    @contextmanager
+    def each(self, count: int, *, by_rows: bool) -> Iterator[tuple[Index, Index]]:
+        """Emit the body for the thread's share of the first numbers of rows: row, place.
+
+        by_rows: neighbouring threads have neighbouring rows.
+        """
+        b, s = self.b, self.shape
+        with b.loop(self.thread, s.rows * count, s.threads) as n:
+            if by_rows:
+                yield b.urem(n, s.rows), b.udiv(n, s.rows)
+            else:
+                yield b.udiv(n, count), b.urem(n, count)
+
+    def exchange_parts(self) -> None:
+        """Exchange real and imaginary parts of all numbers."""
+        self._is_turned = not self._is_turned
+
+    def get(self, row: Index, at: Index) -> Complex:
+        """Return a number."""
+        re, im = (
+            self.b.load(self.shape.type, address)
+            for address in self._addresses(self._side, row, at)
+        )
+        return re, im
+
+    def put(self, value: Complex, row: Index, at: Index) -> None:
+        """Set a number."""
+        self._put(value, self._side, row, at)
+
+    def _put(self, value: Complex, side: int, row: Index, at: Index) -> None:
+        for part, address in zip(value, self._addresses(side, row, at), strict=True):
+            self.b.store(part, address)
+
+    def _addresses(self, side: int, row: Index, at: Index) -> list[str]:
+        place = self.b.add(self.b.mul(row, self.shape.pitch), at)
+        planes = self._planes[side]
+        if self._is_turned:
+            planes = planes[::-1]
+        return [self.b.element_address(plane, self.shape.type, place) for plane in planes]
+
+    def transform(self) -> None:
+        """Transform all rows; what was written before is visible after, and the result too."""
+        self.block.barrier()
+        done = 1
+        for radix in self.shape.radices:
+            self._stage(radix, done)
+            self._side = 1 - self._side
+            done *= radix
+            self.block.barrier()
+
+    def _stage(self, radix: int, done: int) -> None:
+        """Do the short transforms of one length, after transforms of `done`."""
+        b, n = self.b, self.shape.length
+        count, step = n // radix, n // (done * radix)
+        with self.each(count, by_rows=False) as (row, j):
+            values = [self.get(row, b.add(j, r * count)) for r in range(radix)]
+            place = b.urem(j, done)
+            if done > 1:
+                for r in range(1, radix):
+                    power = b.mul(place, r * step)
+                    factor = root(b, self.shape.type, self._table, n, power)
+                    values[r] = self.lanes.multiply(values[r], factor)
+            first = b.add(b.mul(b.udiv(j, done), done * radix), place)
+            for r, value in enumerate(self.lanes.transform(values)):
+                self._put(value, 1 - self._side, row, b.add(first, r * done))
