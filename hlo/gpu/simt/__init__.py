@@ -1,1 +1,5 @@
-"""A SIMT machine: executes PTX without a GPU."""
+"""A SIMT machine: runs PTX without a GPU, and checks what it does."""
+
+from hlo.gpu.simt.device import SimtDevice
+
+__all__ = ["SimtDevice"]

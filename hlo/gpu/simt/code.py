@@ -1,0 +1,227 @@
+"""A kernel as the machine runs it: its pieces, as Python functions of numpy calls.
+
+Each piece becomes one function, when it first runs. Arithmetic is calls of `Operation.apply` on the
+values of slots; what is the machine's own (memory, barriers) is steps that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hlo.gpu.ptx.records import Function, Instruction, Negated, Operand
+from hlo.gpu.simt.atomics import atomic
+from hlo.gpu.simt.copies import copy
+from hlo.gpu.simt.flow import Piece, pieces_of
+from hlo.gpu.simt.frame import Frame, Values
+from hlo.gpu.simt.instructions import destinations, operation_of, sources
+from hlo.gpu.simt.lanes import check_members, check_whole_warps, warp_barrier
+from hlo.gpu.simt.layout import Layout, layout_of
+from hlo.gpu.simt.matrices import load_matrix, store_matrix
+from hlo.gpu.simt.slots import Slots
+from hlo.gpu.simt.steps import STEPS, Step, is_kept
+from hlo.gpu.simt.units import access_units
+
+# Instructions that are the machine's own.
+_OWN: dict[str, Callable[[Instruction, Slots], Step]] = {
+    **STEPS, "atom": atomic, "red": atomic, "cp": copy, "ldmatrix": load_matrix,
+    "stmatrix": store_matrix, "bar": warp_barrier, "barrier": warp_barrier,
+}  # fmt: skip
+# Their last operand names the lanes that take part.
+_BY_MASK = frozenset(("shfl", "vote", "match", "redux"))
+Run = Callable[[Values, Frame], None]
+
+
+class Kernel:
+    """A kernel that was loaded. addresses: of the module's variables."""
+
+    def __init__(self, function: Function, addresses: Mapping[str, int]) -> None:
+        self.function, self.name = function, function.name
+        self.shared = layout_of(function.shared)
+        self.local = layout_of(v for v in function.variables.values() if v.space == "local")
+        self._addresses = addresses
+
+    @cached_property
+    def slots(self) -> Slots:
+        offsets = {**self.local.offsets, **self.shared.offsets}
+        return Slots(self.function, self._addresses, offsets)
+
+    @cached_property
+    def pieces(self) -> list[CompiledPiece]:
+        """The pieces, in the order in which they run."""
+        pieces = [_compile(piece, self.slots) for piece in pieces_of(self.function)]
+        _set_live_values(pieces)
+        return pieces
+
+    @cached_property
+    def units(self) -> dict[str, int]:
+        """For global and shared memory, what all accesses are multiples of, in bytes."""
+        return access_units(self.function)
+
+    def launched(self, shared_bytes: int) -> Layout:
+        """Return the layout of shared memory of a launch."""
+        return self.shared.with_dynamic(shared_bytes)
+
+
+@dataclass
+class CompiledPiece:
+    """A piece with its function.
+
+    guard: the slot of the predicate of its end, and whether it is negated. chosen: of a branch by
+    a table, the slot of the index. reads: slots that are read before they are written. writes: the
+    others; `leaves` are those of them that other pieces read.
+    """
+
+    piece: Piece
+    run: Run
+    guard: int | None
+    negated: bool
+    chosen: int | None
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    leaves: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> Instruction | None:
+        return self.piece.end
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return self.piece.targets
+
+
+def _compile(piece: Piece, slots: Slots) -> CompiledPiece:
+    writer = _Writer(slots)
+    for inst in piece.body:
+        writer.instruction(inst)
+    guard = chosen = None
+    end = piece.end
+    if end is not None and end.guard is not None:
+        guard = slots.register(end.guard)
+        writer.note((guard,), ())
+    if end is not None and end.opcode == "brx":
+        chosen = slots.operand(end.operands[0], np.dtype(np.uint32))
+        writer.note((chosen,), ())
+    negated = end is not None and end.guard_negated
+    return CompiledPiece(
+        piece, writer.function(), guard, negated, chosen, (*writer.reads,), (*writer.writes,)
+    )
+
+
+class _Writer:
+    """Writes the function of a piece."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots, self._registers = slots, slots.function.registers
+        self._lines: list[str] = []
+        self._names: dict[str, Any] = {"where": np.where}
+        self.reads: dict[int, None] = {}
+        self.writes: dict[int, None] = {}
+
+    def note(self, reads: Iterable[int], writes: Iterable[int]) -> None:
+        """Remember what is read and written next."""
+        for slot in reads:
+            if slot not in self.writes:
+                self.reads[slot] = None
+        for slot in writes:
+            self.writes[slot] = None
+
+    def function(self) -> Run:
+        """Return the function, as Python compiles it."""
+        lines = self._lines or ["pass"]
+        text = "def run(v, f):\n    " + "\n    ".join(lines)
+        exec(compile(text, "<kernel>", "exec"), self._names)
+        run: Run = self._names["run"]
+        return run
+
+    def instruction(self, inst: Instruction) -> None:
+        own = _OWN.get(inst.opcode)
+        if own is not None:
+            self._own(own(inst, self._slots), inst)
+        else:
+            self._arithmetic(inst)
+
+    def _own(self, step: Step, inst: Instruction) -> None:
+        name = self._name(step.run)
+        if inst.guard is None:
+            self.note(step.reads, step.writes)
+            self._lines.append(f"{name}(v, f)")
+            return
+        guard = self._slots.register(inst.guard)
+        self.note((guard, *step.reads, *step.writes), step.writes)
+        kept = "".join(f"o{w} = v[{w}]; " for w in step.writes)
+        self._lines.append(f"g = f.guarded(v[{guard}], {inst.guard_negated})")
+        self._lines.append("if g is not None:")
+        self._lines.append(f"    {kept}{name}(v, g)")
+        for slot in step.writes:
+            merged = f"where(g.active, v[{slot}], o{slot})"
+            self._lines.append(f"    if g is not f: v[{slot}] = {merged}")
+
+    def _arithmetic(self, inst: Instruction) -> None:
+        operation = operation_of(inst, self._registers)
+        texts = [
+            self._source(operand, type_)
+            for operand, type_ in zip(sources(inst), operation.operands, strict=True)
+        ]
+        if operation.lanes:
+            self._check_lanes(inst, texts)
+            texts = ["f.active", *(f"f.spread({text})" for text in texts)]
+        call = f"{self._name(operation.apply)}({', '.join(texts)})"
+        slots = [self._slots.register(x) if is_kept(x) else None for x in destinations(inst)]
+        written = [slot for slot in slots if slot is not None]
+        names = ", ".join("_" if slot is None else f"v[{slot}]" for slot in slots)
+        if inst.guard is None:
+            self.note((), written)
+            self._lines.append(f"{names} = {call}")
+            return
+        guard = self._slots.register(inst.guard)
+        self.note((guard, *written), written)
+        kept = "; ".join(f"o{slot} = v[{slot}]" for slot in written)
+        self._lines.append(f"g = v[{guard}]; {kept}")
+        self._lines.append(f"{names} = {call}")
+        for slot in written:
+            new, old = f"v[{slot}]", f"o{slot}"
+            if inst.guard_negated:
+                new, old = old, new
+            self._lines.append(f"v[{slot}] = where(g, {new}, {old})")
+
+    def _check_lanes(self, inst: Instruction, texts: list[str]) -> None:
+        """Check that the lanes which exchange values are there. texts: of the operands."""
+        said = self._name(inst)
+        if inst.opcode in _BY_MASK and "sync" in inst.modifiers:
+            self._lines.append(f"{self._name(check_members)}({said}, f, {texts[-1]})")
+        elif "aligned" in inst.modifiers:
+            self._lines.append(f"{self._name(check_whole_warps)}({said}, f)")
+
+    def _source(self, operand: Operand, type_: np.dtype[Any]) -> str:
+        """Return the expression of a source operand."""
+        inverted = isinstance(operand, Negated)
+        slot = self._slots.operand(operand.reg if isinstance(operand, Negated) else operand, type_)
+        self.note((slot,), ())
+        return f"~v[{slot}]" if inverted else f"v[{slot}]"
+
+    def _name(self, value: Any) -> str:
+        name = f"c{len(self._names)}"
+        self._names[name] = value
+        return name
+
+
+def _set_live_values(pieces: list[CompiledPiece]) -> None:
+    """Find which values of each piece others read."""
+    live = [set(piece.reads) for piece in pieces]
+    writes = [set(piece.writes) for piece in pieces]
+    changed = True
+    after: list[set[int]] = [set() for _ in pieces]
+    while changed:
+        changed = False
+        for n in range(len(pieces) - 1, -1, -1):
+            after[n] = set().union(*(live[t] for t in pieces[n].targets))
+            before = live[n] | (after[n] - writes[n])
+            if len(before) != len(live[n]):
+                live[n], changed = before, True
+    for piece, found in zip(pieces, after, strict=True):
+        piece.leaves = tuple(slot for slot in piece.writes if slot in found)

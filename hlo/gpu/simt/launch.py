@@ -1,0 +1,139 @@
+"""A launch of a kernel: its blocks in batches, what it counts, what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from hlo.errors import HloError
+from hlo.gpu.ptx.records import Instruction
+from hlo.gpu.simt.batch import Batch
+from hlo.gpu.simt.code import Kernel
+from hlo.gpu.simt.frame import LANES, Frame
+from hlo.gpu.simt.machine import Machine
+from hlo.gpu.simt.memory import Memory
+from hlo.gpu.simt.problems import Kind, Problem, error_of
+from hlo.gpu.simt.races import Races, shared_races
+from hlo.gpu.simt.stamps import Stamps
+
+# Threads that run together: enough for numpy, few enough for the caches.
+_THREADS = 1 << 14
+# Shared and local memory of the blocks that run together.
+_BATCH_BYTES = 1 << 26
+# Problems that one launch reports.
+_MOST_PROBLEMS = 16
+
+
+class LaunchState:
+    """A launch while it runs."""
+
+    def __init__(
+        self, machine: Machine, kernel: Kernel, blocks: int, threads: int, shared_bytes: int,
+        parameters: Sequence[int], instruction: str,
+    ) -> None:  # fmt: skip
+        self._machine, self.kernel = machine, kernel
+        self.blocks, self.threads, self.instruction = blocks, threads, instruction
+        self.shared = kernel.launched(shared_bytes)
+        self.shared_bytes = shared_bytes
+        self.parameters = list(parameters)
+        self.has_checks = machine.has_checks
+        size = -(-threads // LANES) * LANES
+        self.stamps = Stamps(machine.next_stamp, blocks * size)
+        self._epochs = 0
+        races = None
+        if machine.has_checks:
+            unit = kernel.units["global"]
+            machine.cells.prepare(machine.heap.end // unit)
+            races = Races(machine.cells, self.stamps, unit, is_shared=False)
+        self.device_memory = replace(machine.space, size=machine.heap.end, races=races)
+        self.problems: dict[tuple[Kind, int], Problem] = {}
+        self._executed = 0
+        self._lengths = [len(p.piece.body) + 1 for p in kernel.pieces]
+
+    def run(self) -> None:
+        """Run all blocks. Raises HloError for what is wrong, all of it at the end."""
+        size = -(-self.threads // LANES) * LANES
+        bytes_ = self.shared.size + self.kernel.local.size * size
+        together = max(1, min(_THREADS // size, _BATCH_BYTES // max(1, bytes_)))
+        try:
+            with np.errstate(all="ignore"):
+                for first in range(0, self.blocks, together):
+                    self._run_batch(first, min(together, self.blocks - first))
+        finally:
+            self._machine.next_stamp = self.stamps.after(self._epochs)
+        if self.problems:
+            self.fail()
+
+    def _run_batch(self, first: int, blocks: int) -> None:
+        batch = Batch(self, first, blocks)
+        try:
+            batch.run()
+        finally:
+            self._epochs = max(self._epochs, int(batch.epoch.max()))
+
+    def special(self, name: str) -> np.ndarray | None:
+        """Return the value of a special register that is equal for all threads of the launch."""
+        known = {
+            "%ntid.x": self.threads, "%ntid": self.threads, "%nctaid.x": self.blocks,
+            "%nctaid": self.blocks, "%dynamic_smem_size": self.shared_bytes,
+            "%total_smem_size": self.shared.size, "WARP_SZ": LANES, "%nsmid": 1,
+        }  # fmt: skip
+        if name in known:
+            return np.array([[known[name]]])
+        if name.startswith(("%tid.", "%ctaid.", "%smid", "%gridid")):
+            return np.array([[0]]) if not name.endswith(".x") else None
+        if name.startswith(("%ntid.", "%nctaid.")):
+            return np.array([[1]])
+        if name.startswith(("%clock", "%globaltimer")):
+            return np.array([[0]])
+        return None
+
+    def unknown_register(self, name: str) -> HloError:
+        """Return the error of a special register that the machine does not have."""
+        return HloError.at("unsupported-ptx", f"{name} in kernel {self.kernel.name}")
+
+    def watch_shared(self, memory: Memory) -> Races | None:
+        """Return what looks for races on the shared memory of a batch."""
+        if not self.has_checks:
+            return None
+        return shared_races(memory, self.stamps, self.kernel.units["shared"])
+
+    def describe(self, offset: int) -> str:
+        return self._machine.heap.describe(offset)
+
+    # --- counts ---------------------------------------------------------------------------------
+
+    def count(self, number: int, frame: Frame) -> None:
+        """Count a run of a piece. Raises HloError when too much has run."""
+        self._executed += self._lengths[number]
+        if self._executed > self._machine.limit:
+            piece = self.kernel.pieces[number].piece
+            inst = piece.body[0] if piece.body else piece.end
+            batch = frame.batch
+            batch.stop(
+                Kind.ENDLESS_LOOP,
+                f"still runs after {self._machine.limit} instructions", inst, frame, frame.active,
+            )  # fmt: skip
+
+    # --- problems -------------------------------------------------------------------------------
+
+    def problem(
+        self, kind: Kind, message: str, inst: Instruction | None, block: int, thread: int,
+        count: int,
+    ) -> None:  # fmt: skip
+        """Remember a problem, once for each instruction."""
+        line = inst.line if inst is not None else 0
+        if (kind, line) in self.problems or len(self.problems) >= _MOST_PROBLEMS:
+            return
+        self.problems[kind, line] = Problem(
+            kind, message, self.kernel.name, self.instruction, inst, block, thread, count
+        )
+
+    def fail(self) -> NoReturn:
+        """Raise HloError for the problems so far."""
+        found = list(self.problems.values())
+        self._machine.problems += found
+        raise error_of(found)
