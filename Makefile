@@ -5,7 +5,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 
-.PHONY: help run test lint format operations compatibility fuzz sweep bench gpu-model models docs dist clean
+.PHONY: help run test lint format operations compatibility fuzz sweep bench gpu-check gpu-model models docs dist clean
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -76,6 +76,9 @@ bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/passes.py
 	$(BIN)/python bench/collectives.py
 	$(BIN)/python bench/mpi.py
+
+gpu-check: $(BIN)/pytest  ## everything on the GPU of this machine: right, the same each time, how fast
+	$(BIN)/python -m tests.gpu.check
 
 gpu-model: $(BIN)/pytest  ## what the timed programs take on an H100, by the model of speed
 	$(BIN)/python bench/gpu_model.py

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def xla_run(proto: bytes, args: list[Any]) -> Callable[[], Any]:
-    """Return a function that runs a program compiled by XLA for this processor."""
+def xla_run(proto: bytes, args: list[Any], platform: str = "cpu") -> Callable[[], Any]:
+    """Return a function that runs a program compiled by XLA, by default for this processor."""
     import jax
     import jax._src.lax.linalg  # registers the LAPACK custom-call targets
     import jaxlib._hlo
@@ -26,7 +26,7 @@ def xla_run(proto: bytes, args: list[Any]) -> Callable[[], Any]:
 
     # Lowering a program does this; here a lowered one is read.
     lapack._lapack.initialize()
-    device = jax.devices("cpu")[0]
+    device = jax.devices(platform)[0]
     computation = jaxlib._hlo.XlaComputation(proto)
     mlir = _jax.mlir.xla_computation_to_mlir_module(computation)
     devices = jaxlib.xla_client.DeviceList((device,))

@@ -58,7 +58,8 @@ def compare_emulated(case: Case, cpu: str = "sm_90") -> None:
     compare_results([actual(leaf) for leaf in got], want, case.rtol)
 
 
-def _example(module: Module, seed: int) -> Case:
+def example(module: Module, seed: int) -> Case:
+    """Return a module with random arguments."""
     rng = np.random.default_rng(seed)
     values = [random_value(rng, s) for s in module.entry.parameter_shapes]
     return Case(module, values, _RTOL)
@@ -67,7 +68,7 @@ def _example(module: Module, seed: int) -> Case:
 def _cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Case]]]:
     if options.kind in (None, "examples"):
         for number, (name, module) in enumerate(examples()):
-            yield f"examples {name}", lambda m=module, n=number: _example(m, n)
+            yield f"examples {name}", lambda m=module, n=number: example(m, n)
     kinds = [options.kind] if options.kind else list(GENERATORS)
     for kind in kinds:
         if kind != "examples":
