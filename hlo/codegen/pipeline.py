@@ -162,7 +162,9 @@ def plan_program(
     # Fusion: what is a kernel of its own, and what is computed inside of others.
     chains, rows = target.has_chains, target.row_limits
     roles = assign_roles(entry, chains=chains, rows=rows)
-    roles = fuse_siblings(entry, roles, chains=chains, rows=rows)
+    roles = fuse_siblings(
+        entry, roles, chains=chains, rows=rows, joins_reduction=target.joins_reduction
+    )
     # Parts of arrays in memory are read by their addresses.
     read_parts_in_place(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.

@@ -213,7 +213,14 @@ def _forced_role(inst: Instruction) -> Role | None:
         if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
             return Role.KERNEL
         return Role.FUSED if _decides_code(inst) else Role.SCALAR
-    return None if is_on_demand(inst) or _may_wrap(inst) or is_index_vector(inst) else Role.KERNEL
+    if is_on_demand(inst) or _may_wrap(inst) or is_index_vector(inst) or _is_joined(inst):
+        return None
+    return Role.KERNEL
+
+
+def _is_joined(inst: Instruction) -> bool:
+    """True for a reduction that one kernel computes with others."""
+    return inst.opcode == "reduce" and any(map(is_multi_output, inst.users))
 
 
 def _may_wrap(inst: Instruction) -> bool:

@@ -53,6 +53,18 @@ def _functions(group: Group) -> int:
     return sum([node.spec.cost >= TRANSCENDENTAL for node in group.nodes])
 
 
+def _walked(inst: Instruction) -> ArrayShape:
+    """Return the shape of what the loops of a kernel go over."""
+    return (inst.operands[0] if inst.opcode == "reduce" else inst).array_shape
+
+
+def _loops_of(inst: Instruction) -> object:
+    """Return what is equal for kernels of equal loops."""
+    shape, result = _walked(inst), inst.array_shape
+    reduced = inst.dimensions if inst.opcode == "reduce" else None
+    return shape.dims, minor_to_major(shape), reduced, minor_to_major(result)
+
+
 @dataclass
 class _Siblings:
     comp: Computation
@@ -60,6 +72,7 @@ class _Siblings:
     position: Mapping[Instruction, int]
     stands_alone: Callable[[Instruction], bool]
     read_each_other: bool
+    joins_reduction: Callable[[Instruction], bool]
     groups: list[Group] = field(default_factory=list)
     # The groups that were opened last, by what they loop over.
     open: dict[object, list[Group]] = field(default_factory=dict)
@@ -74,9 +87,14 @@ class _Siblings:
     def _is_loop(self, inst: Instruction) -> bool:
         """True for a kernel that computes its elements one by one, in one way."""
         shape = inst.shape
-        if inst is self.comp.root or not is_on_demand(inst) or not isinstance(shape, ArrayShape):
+        if inst is self.comp.root or not isinstance(shape, ArrayShape):
             return False
         if not shape.num_elements or not shape.dims or not is_plain(shape):
+            return False
+        if inst.opcode == "reduce":
+            is_alone = rows_of(inst, self.roles) is None and is_plain(_walked(inst))
+            return is_alone and self.joins_reduction(inst)
+        if not is_on_demand(inst):
             return False
         if rows_of(inst, self.roles) is not None or chain_of(inst, self.roles) is not None:
             return False
@@ -86,8 +104,7 @@ class _Siblings:
         alone = self._alone(inst)
         if any(map(self.stands_alone, alone.nodes)) or len(alone.nodes) > MAX_INSTRUCTIONS:
             return
-        shape = inst.array_shape
-        near = self.open.setdefault((shape.dims, minor_to_major(shape)), [])
+        near = self.open.setdefault(_loops_of(inst), [])
         for group in reversed(near):
             if self._belongs(alone, group):
                 group.members.append(inst)
@@ -125,7 +142,7 @@ class _Siblings:
             return False
         if len(group.leaves | alone.leaves) > _MAX_LEAVES:
             return False
-        if size_bytes(inst.array_shape) <= CACHED_BYTES and _functions(alone):
+        if size_bytes(_walked(inst)) <= CACHED_BYTES and _functions(alone):
             if _functions(alone) + _functions(group) > _MAX_FUNCTIONS:
                 return False
         # All others that read what the loop makes come after the last of its kernels.
@@ -157,7 +174,7 @@ class _Siblings:
     def _shares(self, alone: Group, group: Group) -> bool:
         """True when a loop for both reads less, or computes less."""
         (inst,) = alone.members
-        size = size_bytes(inst.array_shape)
+        size = size_bytes(_walked(inst))
         both = alone.leaves & (group.leaves | set(group.members))
         if not self.read_each_other and not both.isdisjoint(group.members):
             return False
@@ -172,11 +189,12 @@ def sibling_groups(
     stands_alone: Callable[[Instruction], bool] = lambda _: False,
     *,
     read_each_other: bool = True,
+    joins_reduction: Callable[[Instruction], bool] = lambda _: False,
 ) -> list[Group]:
     """Return which kernels of a computation become one, in order: groups of two or more.
 
     stands_alone: operations whose kernels have one result. read_each_other: whether one may read
-    another's result.
+    another's result. joins_reduction: which reductions may be one kernel with others.
     """
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    return _Siblings(comp, roles, position, stands_alone, read_each_other).find()
+    return _Siblings(comp, roles, position, stands_alone, read_each_other, joins_reduction).find()

@@ -7,7 +7,7 @@ kernel that computes them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hlo.analysis.fusion.chains import absorb_chains
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
@@ -44,17 +44,25 @@ def fuse_siblings(
     *,
     chains: bool = True,
     rows: RowLimits = USUAL_ROWS,
+    joins_reduction: Callable[[Instruction], bool] = lambda _: False,
 ) -> dict[Instruction, Role]:
-    """Fuse kernels that read the same arrays; returns the roles in the new tree."""
-    if any([_fuse_siblings(comp, roles) for comp in computations_of(entry)]):
+    """Fuse kernels that read the same arrays; returns the roles in the new tree.
+
+    joins_reduction: which reductions may be one kernel with others.
+    """
+    if any([_fuse_siblings(comp, roles, joins_reduction) for comp in computations_of(entry)]):
         return assign_roles(entry, chains=chains, rows=rows)
     return roles
 
 
-def _fuse_siblings(comp: Computation, roles: Mapping[Instruction, Role]) -> bool:
+def _fuse_siblings(
+    comp: Computation,
+    roles: Mapping[Instruction, Role],
+    joins_reduction: Callable[[Instruction], bool],
+) -> bool:
     """Fuse each group of siblings in a computation; True if there are any."""
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    groups = sibling_groups(comp, roles, is_rare)
+    groups = sibling_groups(comp, roles, is_rare, joins_reduction=joins_reduction)
     for group in groups:
         _join(comp, group, position)
     if groups:

@@ -108,6 +108,10 @@ class Target(ABC):
 
         return USUAL_ROWS
 
+    def joins_reduction(self, inst: Instruction) -> bool:
+        """Return whether a reduction may be one kernel with others that read the same arrays."""
+        return False
+
     @property
     def buffer_alignment(self) -> int:
         """What offsets in the arena are multiples of, in bytes: a power of two."""

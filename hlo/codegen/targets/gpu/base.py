@@ -111,6 +111,11 @@ class Gpu(LlvmTarget):
         # Even one row saves launches: a block is busy with it for less than they take.
         return RowLimits(shortest=2, count=1)
 
+    def joins_reduction(self, inst: Instruction) -> bool:
+        from hlo.codegen.kernels.reduce.combiner import Combiner
+
+        return Combiner.of(inst.to_apply).known is not None
+
     @property
     def buffer_alignment(self) -> int:
         return 256

@@ -38,6 +38,8 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
 def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:
     """Return the kernels of an instruction. Raises HloError."""
     if is_multi_output(inst):
+        if inst.operands[0].opcode == "reduce":
+            return reduce.plan_reductions(inst.operands, roles)
         return Plan((emit_elements,))
     if is_on_demand(inst) and rows_of(inst, roles) is None:
         return plan_transposes(inst, roles) or Plan((emit_elements,))

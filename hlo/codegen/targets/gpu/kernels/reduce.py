@@ -13,179 +13,66 @@ one takes elements that follow each other; one thread takes all if they may not 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 
+from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.reduce.combiner import Accumulators
 from hlo.codegen.kernels.reduce.lanes import compared_positions, in_order, position_operand
-from hlo.codegen.kernels.reduce.reducer import KernelReducer, Reduction
+from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
 from hlo.codegen.llvm import Index
 from hlo.codegen.loops.inline import inline
 from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.division import (
+    AT_ONCE,
+    Division,
+    Way,
+    divide,
+    vector_of,
+    way_of,
+)
 from hlo.codegen.targets.gpu.kernels.team import combine_rows, combine_threads
 from hlo.ir import Instruction
 
-# Threads of a block, and those that reduce one row together at the most.
-_BLOCK, _LONGEST_GROUP = 128, 512
-# Columns that a block has side by side, unless a line has few more.
-_COLUMNS, _FEW_COLUMNS = 32, 64
-# Rows of up to so many elements are a warp's where there are so many of them.
-_WARP_ROW, _MANY_ROWS = 4096, 4096
-# Threads that keep a GPU busy, and blocks that a reduction is split into.
-_WANTED_THREADS, _WANTED_BLOCKS = 1 << 16, 512
-# Elements that a thread of a split reduction has at least, and what it reads at once.
-_PART_ELEMENTS, _AT_ONCE = 32, 8
 # Turns of a loop after which the sum so far is added to a larger one.
 _TURNS = 32
-# Bytes that a thread reads by one instruction.
-_VECTOR_BYTES = 16
-
-
-class Way(Enum):
-    """Which elements of a result a thread takes.
-
-    SPREAD: every so many-th. PICKED: the same, by a function that picks one; positions tell the
-    order. CHUNKED: those that follow each other. WHOLE: all, from the initial value on.
-    """
-
-    SPREAD = auto()
-    PICKED = auto()
-    CHUNKED = auto()
-    WHOLE = auto()
-
-
-@dataclass(frozen=True)
-class Division:
-    """How the threads of a grid share a reduction.
-
-    lines, width: the results, of which `width` lie side by side in each of `lines`. length: the
-    elements of each. columns: the results side by side that a block has. group: the threads that
-    reduce a result together. lines_at_once: of a block. parts: into which the elements of a result
-    are split. vector: elements of a row that a thread reads by one instruction.
-    """
-
-    way: Way
-    lines: int
-    width: int
-    length: int
-    columns: int = 1
-    group: int = 1
-    lines_at_once: int = 1
-    parts: int = 1
-    vector: int = 1
-
-    @property
-    def used(self) -> int:
-        """The threads of a block that have elements."""
-        return self.columns * self.group * self.lines_at_once
-
-    @property
-    def strips(self) -> int:
-        return -(-self.width // self.columns)
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.lines // self.lines_at_once) * self.strips * self.parts
-
-    @property
-    def tile(self) -> int:
-        """The elements of a result that a group reads at once."""
-        return self.group * self.vector
-
-    @property
-    def part(self) -> int:
-        """The elements of a part; the last one may have fewer."""
-        return -(-self.length // (self.parts * self.tile)) * self.tile
-
-
-def divide(way: Way, lines: int, width: int, length: int, vector: int = 1) -> Division:
-    """Return how to share a reduction of `lines` times `width` results."""
-    d = Division(way, lines, width, length, vector=vector)
-    d = _rows(d) if width == 1 else _columns(d)
-    taken = d.columns * d.group
-    return replace(d, lines_at_once=max(1, min(_BLOCK // taken, lines)))
-
-
-def _rows(d: Division) -> Division:
-    """Choose for results one by one, or of which each is a row of its own."""
-    if d.way is Way.WHOLE:
-        return d
-    is_short = d.lines >= _MANY_ROWS and d.length <= _WARP_ROW
-    each = 2 * d.vector if d.vector > 1 else 4
-    group = _power(min(-(-d.length // each), 32 if is_short else _LONGEST_GROUP, d.length))
-    return _split(replace(d, group=group), d.lines)
-
-
-def _columns(d: Division) -> Division:
-    columns = d.width if d.width <= _FEW_COLUMNS else _COLUMNS
-    d = replace(d, columns=columns, vector=1)
-    if d.way is Way.WHOLE:
-        return d
-    wanted = -(-_WANTED_THREADS // (d.lines * d.width))
-    most = max(1, 2 * _BLOCK // columns)
-    d = replace(d, group=_power(max(1, min(wanted, most, d.length // 4))))
-    return _split(d, d.lines * d.strips)
-
-
-def _split(d: Division, blocks: int) -> Division:
-    """Choose the parts for results that take so many blocks otherwise."""
-    each = _PART_ELEMENTS * d.group
-    if blocks * d.group >= _WANTED_THREADS // 2 or d.length < 2 * each:
-        return d
-    parts = min(-(-d.length // each), -(-_WANTED_BLOCKS // blocks))
-    parts = -(-d.length // replace(d, parts=parts).part)
-    return replace(d, parts=parts)
-
-
-def _power(n: int) -> int:
-    """Return the largest power of two up to n."""
-    return 1 << (max(n, 1).bit_length() - 1)
 
 
 def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: object) -> Plan | None:
     """Return the launches of a reduction: one, or two if it is in parts."""
     if rows_of(inst, roles) is not None:
         return None  # rows that `rows` has no room for
-    r = Reduction.of(inst, roles)
+    return plan_reductions([inst], roles)
+
+
+def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -> Plan:
+    """Return the launches of reductions of arrays that lie alike, over the same dimensions."""
+    found = [Reduction.of(inst, roles) for inst in insts]
+    r = found[0]
     results = r.size(r.kept)
     if not results:
         return Plan(())
-    way = _way(r)
+    way = way_of(r)
     if r.by_columns:
-        d = divide(way, results // r.width, r.width, r.length)
+        width = min(r.width for r in found)
+        d = divide(way, results // width, width, r.length)
     else:
-        d = divide(way, results, 1, r.length, _vector(r, way))
+        d = divide(way, results, 1, r.length, math.gcd(*(vector_of(r, way) for r in found)))
     if d.parts == 1:
         return Plan((Reduce(d),))
     # What is left of the parts lies side by side.
     way = Way.SPREAD if way is Way.SPREAD else Way.CHUNKED
     join = divide(way, 1, results, d.parts)
     size = d.parts * results
-    scratch = tuple(size * et.byte_width for et in r.combiner.held)
+    scratch = tuple(size * et.byte_width for r in found for et in r.combiner.held)
     return Plan((Reduce(d), Reduce(replace(join, parts=1), is_join=True)), scratch)
-
-
-def _way(r: Reduction) -> Way:
-    if r.combiner.known:
-        return Way.SPREAD
-    if not r.combiner.splits(r.length):
-        return Way.WHOLE
-    return Way.PICKED if position_operand(r) is not None else Way.CHUNKED
-
-
-def _vector(r: Reduction, way: Way) -> int:
-    """Return how many elements of a row are read by one instruction."""
-    if way is not Way.SPREAD or not r.reduced or not r.length:
-        return 1
-    most = max(1, _VECTOR_BYTES // r.source.element_type.byte_width)
-    return math.gcd(r.size(r.reduced[-1:]), min(most, _AT_ONCE))
 
 
 @dataclass(frozen=True)
@@ -208,28 +95,23 @@ class _Emitter:
 
     def __init__(self, k: Kernel, d: Division, threads: int, *, is_join: bool) -> None:
         assert isinstance(k.target, Gpu)
-        self.w, self.b, self.d, self.threads, self.is_join = (
-            KernelReducer(k),
-            k.b,
-            d,
-            threads,
-            is_join,
-        )
+        self.k, self.b, self.d, self.threads, self.is_join = k, k.b, d, threads, is_join
         self.block = Block(k.b, k.target)
-        self.held = self.w.combiner.held
-        self.k = k
+        insts = k.inst.operands if is_multi_output(k.inst) else [k.inst]
+        # The reductions; those that pick elements are alone.
+        self.members = [Reducer(inst, k.elements) for inst in insts]
+        self.held = [et for w in self.members for et in w.combiner.held]
 
     def emit(self) -> None:
         """Write the code."""
         b, d = self.b, self.d
         b.is_careful = True
         thread = self.block.thread_index()
-        self.column = b.urem(thread, d.columns)
         self.row = b.urem(b.udiv(thread, d.columns), d.group)
         counts = [-(-d.lines // d.lines_at_once), d.strips, d.parts]
         some_lines, strip, self.part = split_index(b, self.block.block_index(), counts)
         line = b.add(b.mul(some_lines, d.lines_at_once), b.udiv(thread, d.columns * d.group))
-        column = b.add(b.mul(strip, d.columns), self.column)
+        column = b.add(b.mul(strip, d.columns), b.urem(thread, d.columns))
         # Threads without a result of their own do the work of others, and store nothing.
         is_own = b.both(b.compare("slt", line, d.lines), b.compare("slt", column, d.width))
         if d.lines % d.lines_at_once or d.used < self.threads:
@@ -237,20 +119,18 @@ class _Emitter:
         if d.width % d.columns:
             column = b.minimum(column, d.width - 1)
         self.result = b.add(b.mul(line, d.width), column)
-        self.kept = self._kept(line, column)
+        self.kept = [self._kept(w, line, column) for w in self.members]
         total = self._combined(self._partial())
         with b.when(b.both(is_own, b.compare("eq", self.row, 0))):
             if d.parts > 1:
-                self.w.leave(total, self.part, self.result)
+                self._leave(total)
             else:
-                if d.way is not Way.WHOLE:
-                    total = self.w.apply(self.w.inits(), total, in_order=True)
-                self.w.store(total, self.kept)
+                self._store(total)
 
-    def _kept(self, line: Index, column: Index) -> dict[int, Index]:
+    def _kept(self, w: Reducer, line: Index, column: Index) -> dict[int, Index]:
         """Return the indices of a result."""
-        w, r = self.w, self.w.r
-        if self.is_join or self.d.width == 1:
+        r = w.r
+        if self.is_join or self.d.width == 1 or self.d.width != r.width:
             return w.kept_at(self.result)
         outer = r.kept[:-1]
         sizes = [r.size([g]) for g in outer]
@@ -274,21 +154,76 @@ class _Emitter:
             self.block, total, self.held, place, self.row, d.group, d.columns, d.used, follow
         )
 
+    # --- all reductions -------------------------------------------------------------------------
+
+    def _of_each(self, values: Sequence[Value]) -> Iterator[tuple[Reducer, list[Value]]]:
+        """Yield the reductions with their own of the values of all."""
+        first = 0
+        for w in self.members:
+            yield w, list(values[first : first + w.combiner.count])
+            first += w.combiner.count
+
+    def _start(self, start: Callable[[Reducer], list[Value]]) -> list[Value]:
+        return [value for w in self.members for value in start(w)]
+
+    def _inits(self) -> list[Value]:
+        return self._start(lambda w: w.inits())
+
+    def _identity(self) -> list[Value]:
+        return self._start(lambda w: w.combiner.identity())
+
     def _follow(self, held: list[Value], new: list[Value]) -> list[Value]:
-        return self.w.apply(held, new, in_order=True)
+        return self._follow_all(held, [new])
+
+    def _follow_all(self, held: list[Value], new: Sequence[list[Value]]) -> list[Value]:
+        """Return what follows elements; those of a sum are added in pairs first."""
+        each = [[own for _, own in self._of_each(element)] for element in new]
+        return [
+            value
+            for n, (w, before) in enumerate(self._of_each(held))
+            for value in w.apply_all(before, [element[n] for element in each])
+        ]
+
+    def _leave(self, total: list[Value]) -> None:
+        """Store the results of a part."""
+        at = self.b.add(self.b.mul(self.part, self.d.lines * self.d.width), self.result)
+        for et, value, base in zip(self.held, total, self.k.scratch, strict=True):
+            scalar.store(self.b, et, value, base, at)
+
+    def _left(self, part: Index) -> list[Value]:
+        """Return the results of a part."""
+        at = self.b.add(self.b.mul(part, self.d.lines * self.d.width), self.result)
+        pairs = zip(self.held, self.k.scratch, strict=True)
+        return [scalar.load(self.b, et, base, at) for et, base in pairs]
+
+    def _store(self, total: list[Value]) -> None:
+        """Store the results, the initial values included."""
+        if self.d.way is not Way.WHOLE:
+            total = self._follow(self._inits(), total)
+        output = 0
+        for (w, own), kept in zip(self._of_each(total), self.kept, strict=True):
+            gone = set(w.inst.dimensions)
+            at = tuple(kept.get(d, 0) for d in range(w.r.source.rank) if d not in gone)
+            wanted = [s.element_type for s in w.r.results]
+            for value in w.combiner.result(self.b, own, wanted):
+                self.k.store(value, at, output)
+                output += 1
+
+    # --- a reduction that picks -----------------------------------------------------------------
 
     def _follow_by_position(self, held: list[Value], new: list[Value]) -> list[Value]:
-        position = position_operand(self.w.r)
+        (w,) = self.members
+        position = position_operand(w.r)
         assert position is not None
-        return self._follow_picked(*in_order(self.w, held, new, position))
+        return self._follow_picked(*in_order(w, held, new, position))
 
     def _follow_picked(self, held: list[Value], new: list[Value]) -> list[Value]:
         """Return what is picked of two sets of values, that of the earlier element first."""
-        position = position_operand(self.w.r)
+        (w,) = self.members
+        position = position_operand(w.r)
         assert position is not None
-        comp = self.w.combiner.computation
-        known = compared_positions(self.w.combiner, position)
-        return inline(self.b, comp, [*held, *new], known=known)
+        known = compared_positions(w.combiner, position)
+        return inline(self.b, w.combiner.computation, [*held, *new], known=known)
 
     # --- one thread's elements ------------------------------------------------------------------
 
@@ -296,7 +231,7 @@ class _Emitter:
         acc = Accumulators(self.b, self.held)
         match self.d.way:
             case Way.WHOLE:
-                acc.put(self.w.inits())
+                acc.put(self._inits())
                 self._follow_each(acc, 0, self.d.length)
             case Way.CHUNKED:
                 self._chunk(acc)
@@ -308,22 +243,31 @@ class _Emitter:
 
     def _element(self, at: Index) -> list[Value]:
         if self.is_join:
-            return self.w.left(at, self.result)
-        return self.w.element(self.kept, self.w.reduced_at(at))
+            return self._left(at)
+        pairs = zip(self.members, self.kept, strict=True)
+        return [value for w, kept in pairs for value in w.element(kept, w.reduced_at(at))]
 
     def _vector(self, at: Index) -> list[list[Value]]:
         """Return the elements that are read by one instruction."""
-        w, r, b = self.w, self.w.r, self.b
         if self.d.vector == 1:
             return [self._element(at)]
-        *head, last = split_index(b, at, [r.size([g]) for g in r.reduced])
-        return [
-            w.element(self.kept, w.indices(r.reduced, [*head, b.add(last, n)]))
-            for n in range(self.d.vector)
-        ]
+        found: list[list[Value]] = [[] for _ in range(self.d.vector)]
+        for w, kept in zip(self.members, self.kept, strict=True):
+            groups = w.r.reduced
+            *head, last = split_index(self.b, at, [w.r.size([g]) for g in groups])
+            for n, values in enumerate(found):
+                values += w.element(kept, w.indices(groups, [*head, self.b.add(last, n)]))
+        return found
 
     def _follow_each(self, acc: Accumulators, first: Index, last: Index) -> None:
-        with self.b.loop(first, last, plain=True) as at:
+        """Follow elements one by one, of which some are read at once."""
+        b = self.b
+        turns = b.udiv(b.sub(last, first), AT_ONCE)
+        with b.loop(0, turns, plain=True) as n:
+            at = b.add(first, b.mul(n, AT_ONCE))
+            for new in [self._element(b.add(at, i)) for i in range(AT_ONCE)]:
+                acc.put(self._follow(acc.get(), new))
+        with b.loop(b.add(first, b.mul(turns, AT_ONCE)), last, plain=True) as at:
             acc.put(self._follow(acc.get(), self._element(at)))
 
     def _chunk(self, acc: Accumulators) -> None:
@@ -356,13 +300,13 @@ class _Emitter:
             first = b.minimum(first, b.sub(last, d.group))
         begin = b.add(first, self.row)
         acc.put(self._element(begin))
-        turns = b.udiv(b.sub(b.sub(last, first), d.group), d.group * _AT_ONCE)
+        turns = b.udiv(b.sub(b.sub(last, first), d.group), d.group * AT_ONCE)
         begin = b.add(begin, d.group)
         with b.loop(0, turns, plain=True) as n:
-            at = b.add(begin, b.mul(n, d.group * _AT_ONCE))
-            for new in [self._element(b.add(at, i * d.group)) for i in range(_AT_ONCE)]:
+            at = b.add(begin, b.mul(n, d.group * AT_ONCE))
+            for new in [self._element(b.add(at, i * d.group)) for i in range(AT_ONCE)]:
                 acc.put(self._follow_picked(acc.get(), new))
-        rest = b.add(begin, b.mul(turns, d.group * _AT_ONCE))
+        rest = b.add(begin, b.mul(turns, d.group * AT_ONCE))
         with b.loop(rest, last, d.group, plain=True) as at:
             acc.put(self._follow_picked(acc.get(), self._element(at)))
 
@@ -372,10 +316,10 @@ class _Emitter:
         Elements that are read at once are combined in pairs, then added to a sum of few, and that
         to the total: what rounds is part of few sums.
         """
-        b, d, w = self.b, self.d, self.w
+        b, d = self.b, self.d
         first, last = self._bounds()
-        identity = w.combiner.identity()
-        vectors = max(1, _AT_ONCE // d.vector)
+        identity = self._identity()
+        vectors = max(1, AT_ONCE // d.vector)
         stride = d.tile * vectors
         turns = b.udiv(b.sub(last, first), stride)
         begin = b.add(first, b.mul(self.row, d.vector))
@@ -384,10 +328,10 @@ class _Emitter:
         def turn(into: Accumulators, number: Index) -> None:
             at = b.add(begin, b.mul(number, stride))
             new = [x for i in range(vectors) for x in self._vector(b.add(at, i * d.tile))]
-            into.put(w.apply_all(into.get(), new))
+            into.put(self._follow_all(into.get(), new))
 
         most = turns if isinstance(turns, int) else d.part // stride
-        if w.combiner.rounds and most > 2 * _TURNS:
+        if any(w.combiner.rounds for w in self.members) and most > 2 * _TURNS:
             some = Accumulators(b, self.held)
             with b.loop(0, turns, _TURNS, plain=True) as start:
                 some.put(identity)
@@ -402,7 +346,7 @@ class _Emitter:
         rest = b.add(begin, b.mul(turns, stride))
         if b.add(first, b.mul(turns, stride)) != last:
             with b.loop(rest, last, d.tile, plain=True) as at:
-                acc.put(w.apply_all(acc.get(), self._vector(at)))
+                acc.put(self._follow_all(acc.get(), self._vector(at)))
 
 
 Planners = dict[str, Callable[..., Plan | None]]
