@@ -2,7 +2,8 @@
 
 python -m tests.sweeps.ptxas_all [FILE ...] [--cpu CPU] [--kind KIND] [--first SEED] [--count N]
 
-The op table's examples, generated modules of each kind, and the modules in files, for each GPU.
+The op table's examples (with --kind types in every element type), generated modules of each kind,
+or the modules in files, for each GPU.
 Kernels of products and reductions should not spill: that is a failure, as is what is refused; the
 spills of others are listed.
 """
@@ -20,11 +21,14 @@ from dataclasses import dataclass
 import hlo
 from hlo.codegen.launches.program import write_launches
 from hlo.codegen.targets.gpu import Nvptx
+from hlo.compiler.coverage import instances
 from hlo.compiler.lowering import Clock, plan
 from hlo.errors import HloError
 from hlo.gpu.ptxas import Assembled, assemble, find_ptxas
 from hlo.ir import Instruction, Module
+from hlo.ops import OPS
 from hlo.runtime.assembly import assembly_of
+from hlo.values.types import ELEMENT_TYPES
 from tests.sweeps.compare_generated import GENERATORS, OF_ONE
 from tests.sweeps.compare_gpu import examples
 
@@ -101,20 +105,36 @@ def modules(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Mod
     if options.kind in (None, "examples"):
         for name, module in examples():
             yield f"example {name}", lambda module=module: module, ""
+    if options.kind == "types":
+        for name, module in typed_examples():
+            yield f"example {name}", lambda module=module: module, ""
     kinds = [options.kind] if options.kind else list(GENERATORS)
     for kind in kinds:
-        if kind == "examples":
+        if kind in ("examples", "types"):
             continue
         make = (GENERATORS | OF_ONE)[kind]
         for seed in range(options.first, options.first + options.count):
             yield f"{kind} {seed}", lambda make=make, seed=seed: make(seed).module, ""
 
 
+def typed_examples() -> Iterator[tuple[str, Module]]:
+    """Yield the op table's examples in every element type that they have a meaning for."""
+    for opcode, spec in OPS.items():
+        for element_type in ELEMENT_TYPES:
+            for text in instances(spec, element_type):
+                try:
+                    module = hlo.parse(text)
+                    hlo.verify(module)
+                except HloError:
+                    continue
+                yield f"{opcode} {element_type}", module
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--cpu", action="append", help=f"by default {', '.join(CPUS)}")
-    parser.add_argument("--kind", choices=["examples", *GENERATORS, *OF_ONE])
+    parser.add_argument("--kind", choices=["examples", "types", *GENERATORS, *OF_ONE])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many of each kind")
     options = parser.parse_args()

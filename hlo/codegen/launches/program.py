@@ -321,7 +321,7 @@ class _Writer:
         places += [self.place(x) for x in call.scratch]
         places += [Place(Region.CONSTANTS, at) for at in call.tables]
         scalars = [self.scalar(x) for x in inputs.scalars]
-        counted_work = self.work.of(call.inst).share(len(plan_.steps))
+        counted_work = self.work.of(call.inst).share(max(1, len(plan_.steps)))
         for step in plan_.steps:
             emitted = self.kernels.emit(
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
