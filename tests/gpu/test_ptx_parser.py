@@ -76,6 +76,11 @@ def test_only_registers_that_are_used_are_listed() -> None:
     assert kernel("mov.b32 %r8, 1;\nmov.b64 %SPL, 0;").registers == {"%r8": "b32", "%SPL": "b64"}
 
 
+def test_carries_are_a_register_without_a_declaration() -> None:
+    assert kernel("add.cc.u32 %r1, %r2, %r3;").registers["%cc"] == "pred"
+    assert "%cc" not in kernel("add.u32 %r1, %r2, %r3;").registers
+
+
 def test_basic_blocks_and_branches() -> None:
     found = kernel("""
     setp.gt.u32 %p1, %r1, 15;

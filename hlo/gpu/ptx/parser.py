@@ -13,6 +13,7 @@ from typing import NoReturn
 from hlo.errors import HloError, Source, Span
 from hlo.gpu.ptx.operands import OperandReader, PtxSyntaxError, Registers, variable
 from hlo.gpu.ptx.records import (
+    CARRY,
     BasicBlock,
     Function,
     Instruction,
@@ -277,6 +278,8 @@ class _Body:
         if names is None:
             opcode, *modifiers = head.split(".")
             names = self._opcodes[head] = opcode, tuple(modifiers)
+            if opcode in ("addc", "subc", "madc") or "cc" in modifiers:
+                self._registers.used[CARRY.name] = "pred"
         operands = self._operands.read_list(words[1]) if len(words) > 1 else ()
         self._block.instructions.append(
             Instruction(*names, operands, guard, negated, number, self._location)

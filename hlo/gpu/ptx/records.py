@@ -12,6 +12,10 @@ class Reg(NamedTuple):
     name: str
 
 
+# The carry of sums, which instructions write and read without naming it.
+CARRY = Reg("%cc")
+
+
 class Special(NamedTuple):
     """A register that the machine sets, `%tid.x`."""
 

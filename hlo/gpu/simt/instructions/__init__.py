@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.gpu.ptx.records import Instruction, Negated, Operand, Reg, Vector
+from hlo.gpu.ptx.records import CARRY, Instruction, Negated, Operand, Reg, Vector
 from hlo.gpu.simt.instructions import (
     bits,
     comparison,
@@ -34,7 +34,6 @@ from hlo.gpu.simt.instructions.operation import (
 
 __all__ = ["Operation", "destinations", "operation_of", "sources"]
 
-CARRY = Reg("%cc")
 _OTHERS: dict[str, Semantics] = {
     **bits.SEMANTICS, **comparison.SEMANTICS, **conversion.SEMANTICS, **warp.SEMANTICS,
     **matrix.SEMANTICS,
