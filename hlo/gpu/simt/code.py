@@ -18,7 +18,7 @@ from hlo.gpu.simt.atomics import atomic
 from hlo.gpu.simt.copies import copy
 from hlo.gpu.simt.flow import Piece, pieces_of
 from hlo.gpu.simt.frame import Frame, Values
-from hlo.gpu.simt.instructions import destinations, operation_of, sources
+from hlo.gpu.simt.instructions import destinations, operation_of, prepare, sources
 from hlo.gpu.simt.lanes import check_members, check_whole_warps, warp_barrier
 from hlo.gpu.simt.layout import Layout, layout_of
 from hlo.gpu.simt.matrices import load_matrix, store_matrix
@@ -53,7 +53,10 @@ class Kernel:
     @cached_property
     def pieces(self) -> list[CompiledPiece]:
         """The pieces, in the order in which they run."""
-        pieces = [_compile(piece, self.slots) for piece in pieces_of(self.function)]
+        parts = pieces_of(self.function)
+        arithmetic = (i for part in parts for i in part.body if i.opcode not in _OWN)
+        prepare(arithmetic, self.function.registers)
+        pieces = [_compile(part, self.slots) for part in parts]
         _set_live_values(pieces)
         return pieces
 

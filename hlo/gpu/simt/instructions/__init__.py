@@ -6,8 +6,8 @@ and calls are not here: those are the machine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from hlo.gpu.simt.instructions import (
     warp,
 )
 from hlo.gpu.simt.instructions.code import is_float
-from hlo.gpu.simt.instructions.native import native_ufunc, width_of
+from hlo.gpu.simt.instructions.native import Form, native_ufuncs, width_of
 from hlo.gpu.simt.instructions.operation import (
     Lanes,
     Operation,
@@ -32,7 +32,7 @@ from hlo.gpu.simt.instructions.operation import (
     UnknownInstruction,
 )
 
-__all__ = ["Operation", "destinations", "operation_of", "sources"]
+__all__ = ["Operation", "destinations", "operation_of", "prepare", "sources"]
 
 _OTHERS: dict[str, Semantics] = {
     **bits.SEMANTICS, **comparison.SEMANTICS, **conversion.SEMANTICS, **warp.SEMANTICS,
@@ -42,6 +42,11 @@ _DTYPES = {
     1: np.dtype(np.bool_), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32),
     64: np.dtype(np.uint64),
 }  # fmt: skip
+
+
+# Opcode, modifiers, widths of operands and results, which operands are negated.
+_Key = tuple[str, tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...]]
+_KNOWN: dict[_Key, Operation] = {}
 
 
 def _flat(operands: Sequence[Operand]) -> list[Operand]:
@@ -72,14 +77,40 @@ def operation_of(inst: Instruction, registers: Mapping[str, str]) -> Operation:
 
     Raises HloError, code `unsupported-ptx`, for an instruction that is not known.
     """
+    key = _key(inst, registers)
+    if key not in _KNOWN:
+        prepare([inst], registers)
+    return _KNOWN[key]
+
+
+def prepare(instructions: Iterable[Instruction], registers: Mapping[str, str]) -> None:
+    """Compile what several instructions need at once; raises HloError as `operation_of` does."""
+    found: dict[_Key, Form] = {}
+    for inst in instructions:
+        key = _key(inst, registers)
+        if key in _KNOWN or key in found:
+            continue
+        try:
+            operation = _operation(*key)
+        except (UnknownInstruction, KeyError, ValueError) as e:
+            message = f"line {inst.line}: {inst.name}: {e or 'is not supported'}"
+            raise HloError.at("unsupported-ptx", message) from e
+        if isinstance(operation, Form):
+            found[key] = operation
+        else:
+            _KNOWN[key] = operation
+    if found:
+        ufuncs = native_ufuncs(list(found.values()))
+        for (key, form), ufunc in zip(found.items(), ufuncs, strict=True):
+            operands, results = (_dtypes(widths) for widths in (form.inputs, form.outputs))
+            _KNOWN[key] = Operation(ufunc, operands, results, scalar=form.scalar)
+
+
+def _key(inst: Instruction, registers: Mapping[str, str]) -> _Key:
     negated = tuple(isinstance(o, Negated) for o in _flat(inst.operands[1:]))
     inputs = tuple(_width(operand, registers) for operand in sources(inst))
     outputs = tuple(_width(operand, registers) for operand in destinations(inst))
-    try:
-        return _operation(inst.opcode, inst.modifiers, inputs, outputs, negated)
-    except (UnknownInstruction, KeyError, ValueError) as e:
-        message = f"line {inst.line}: {inst.name}: {e or 'is not supported'}"
-        raise HloError.at("unsupported-ptx", message) from e
+    return inst.opcode, inst.modifiers, inputs, outputs, negated
 
 
 def _width(operand: Operand, registers: Mapping[str, str]) -> int:
@@ -103,14 +134,14 @@ def semantics_of(
     return found(modifiers, count, results)
 
 
-@cache
 def _operation(
     opcode: str,
     modifiers: tuple[str, ...],
     inputs: tuple[int, ...],
     outputs: tuple[int, ...],
     negated: tuple[bool, ...],
-) -> Operation:
+) -> Operation | Form:
+    """Return an operation, or what is to be compiled to one."""
     found = semantics_of(opcode, modifiers, len(inputs), len(outputs))
     if len(found.operands) != len(inputs) or len(found.results) != len(outputs):
         raise UnknownInstruction(f"has {len(inputs)} operands and {len(outputs)} results")
@@ -118,12 +149,16 @@ def _operation(
     own_outputs = tuple(width_of(t) for t in found.results)
     inputs = tuple(w or own for w, own in zip(inputs, own_inputs, strict=True))
     outputs = tuple(w or own for w, own in zip(outputs, own_outputs, strict=True))
-    operands, results = (tuple(_DTYPES[w] for w in widths) for widths in (inputs, outputs))
     fits = inputs == own_inputs and outputs == own_outputs and not any(negated)
+    operands, results = _dtypes(inputs), _dtypes(outputs)
     if isinstance(found, Lanes):
         if not fits:
             raise UnknownInstruction("registers of another width")
         return Operation(found.apply, operands, results, lanes=True)
-    ufunc = found.ufunc if fits else None
-    apply = ufunc or native_ufunc(".".join((opcode, *modifiers)), found, inputs, outputs, negated)
-    return Operation(apply, operands, results, scalar=found)
+    if fits and found.ufunc is not None:
+        return Operation(found.ufunc, operands, results, scalar=found)
+    return Form(".".join((opcode, *modifiers)), found, inputs, outputs, negated)
+
+
+def _dtypes(widths: Sequence[int]) -> tuple[np.dtype[Any], ...]:
+    return tuple(_DTYPES[w] for w in widths)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo.gpu.simt.instructions.code import LLVM_TYPES, Code, double
 from hlo.gpu.simt.instructions.formats import add_to_odd, halves, joined, narrow, widen
-from hlo.gpu.simt.instructions.native import native_ufunc
+from hlo.gpu.simt.instructions.native import Form, native_ufuncs
 from hlo.gpu.simt.instructions.operation import Scalar, Semantics, UnknownInstruction
 
 _NATIVE = {"f32": "float", "f64": "double"}
@@ -300,7 +300,8 @@ def _library(name: str) -> Callable[[Code, str], str]:
 
 @cache
 def _fused_f64() -> Callable[..., Any]:
-    return native_ufunc("fma.f64", fused(("rn", "f64"), 3, 1), (64, 64, 64), (64,), ())
+    form = Form("fma.rn.f64", fused(("rn", "f64"), 3, 1), (64, 64, 64), (64,))
+    return native_ufuncs([form])[0]
 
 
 def fused_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

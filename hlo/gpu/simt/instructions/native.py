@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hlo.gpu.simt.instructions.code import BITS, LLVM_TYPES, Code
 from hlo.gpu.simt.instructions.operation import Scalar, UnknownInstruction
-from hlo.gpu.simt.instructions.ufuncs import loop_text, make_ufunc, native_function
+from hlo.gpu.simt.instructions.ufuncs import loop_text, make_ufunc, native_functions
 
 _DTYPES = {1: np.bool_, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_numbers = itertools.count()
 
 
 def width_of(type_: str) -> int:
@@ -47,21 +50,47 @@ def write_scalar(
     return found
 
 
-def native_ufunc(
-    name: str, scalar: Scalar, inputs: Sequence[int], outputs: Sequence[int],
-    negated: Sequence[bool],
-) -> Callable[..., Any]:  # fmt: skip
-    """Return a ufunc of register bits."""
-    code = Code()
+@dataclass(frozen=True)
+class Form:
+    """Scalar semantics on registers of certain widths. negated: which operands are."""
+
+    name: str
+    scalar: Scalar
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    negated: tuple[bool, ...] = ()
+
+
+def native_ufuncs(forms: Sequence[Form]) -> list[Callable[..., Any]]:
+    """Return a ufunc of register bits for each form; to compile many takes little more than one."""
+    texts, declarations, names = [], set(), []
+    for form in forms:
+        code = Code()
+        names.append(f"loop{next(_numbers)}")
+        texts.append(_loop(names[-1], form, code))
+        declarations |= code.declarations
+    addresses = native_functions("\n".join([*sorted(declarations), *texts]), names)
+    return [_ufunc(form, loop) for form, loop in zip(forms, addresses, strict=True)]
+
+
+def _loop(name: str, form: Form, code: Code) -> str:
+    """Return the loop of a ufunc, in LLVM IR."""
     values = []
-    for n, width in enumerate(inputs):
+    for n, width in enumerate(form.inputs):
         values.append(code.let(f"trunc i8 %i{n} to i1") if width == 1 else f"%i{n}")
-    results = write_scalar(code, scalar, values, inputs, outputs, negated)
+    results = write_scalar(code, form.scalar, values, form.inputs, form.outputs, form.negated)
     kept = [
         code.let(f"zext i1 {value} to i8") if width == 1 else value
-        for value, width in zip(results, outputs, strict=True)
+        for value, width in zip(results, form.outputs, strict=True)
     ]
-    read, written = (tuple(f"i{max(8, w)}" for w in widths) for widths in (inputs, outputs))
-    text = loop_text(read, written, code.lines, kept, sorted(code.declarations))
-    dtypes = [[np.dtype(_DTYPES[w]) for w in widths] for widths in (inputs, outputs)]
-    return make_ufunc(name, native_function(text, "loop"), *dtypes)
+    read, written = (
+        tuple(f"i{max(8, w)}" for w in widths) for widths in (form.inputs, form.outputs)
+    )
+    return loop_text(name, read, written, code.lines, kept)
+
+
+def _ufunc(form: Form, loop: int) -> Callable[..., Any]:
+    inputs, outputs = (
+        [np.dtype(_DTYPES[w]) for w in widths] for widths in (form.inputs, form.outputs)
+    )
+    return make_ufunc(form.name, loop, inputs, outputs)

@@ -7,6 +7,7 @@ function takes as long as one.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,7 @@ import numpy as np
 # What a ufunc refers to has to live as long as it, and those live forever.
 _KEPT: list[Any] = []
 _NONE = -1
+_LOCK = threading.Lock()
 _Pointers = ctypes.POINTER(ctypes.c_void_p)
 
 
@@ -39,24 +41,26 @@ def _constructor() -> Callable[..., Any]:
 
 
 @cache
-def _machine() -> llvm.TargetMachine:
+def _engine() -> llvm.ExecutionEngine:
+    """Return what holds all code. It is compiled quickly: most runs for a few microseconds."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1,
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0,
         jit=True,
     )  # fmt: skip
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def native_function(text: str, name: str) -> int:
-    """Return the address of a function of LLVM IR."""
-    machine = _machine()
-    module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    _KEPT.append(engine)
-    return int(engine.get_function_address(name))
+def native_functions(text: str, names: Sequence[str]) -> list[int]:
+    """Return the addresses of functions of LLVM IR, whose names no other text may have."""
+    with _LOCK:
+        engine = _engine()
+        module = llvm.parse_assembly(text)
+        module.data_layout = str(engine.target_data)
+        engine.add_module(module)
+        engine.finalize_object()
+        return [int(engine.get_function_address(name)) for name in names]
 
 
 def make_ufunc(
@@ -76,10 +80,10 @@ def make_ufunc(
 
 
 def loop_text(
-    inputs: Sequence[str], outputs: Sequence[str], lines: Sequence[str], results: Sequence[str],
-    declarations: Sequence[str],
+    name: str, inputs: Sequence[str], outputs: Sequence[str], lines: Sequence[str],
+    results: Sequence[str],
 ) -> str:  # fmt: skip
-    """Return LLVM IR of the loop of a ufunc, `@loop`.
+    """Return LLVM IR of the loop of a ufunc.
 
     inputs, outputs: LLVM's types. lines: of the body, where inputs are `%i0`, `%i1`, ...; results:
     the values that it leaves.
@@ -100,8 +104,7 @@ def loop_text(
     for n, (type_, value) in enumerate(zip(outputs, results, strict=True), len(inputs)):
         body.append(f"store {type_} {value}, ptr %x{n}, align 1")
     return "\n".join([
-        *sorted(declarations),
-        "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data) {",
+        f"define void @{name}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
         "entry:", "%n = load i64, ptr %dims", *entry, "br label %head",
         "head:", "%i = phi i64 [0, %entry], [%next, %body]", "%more = icmp slt i64 %i, %n",
         "br i1 %more, label %body, label %end",
