@@ -35,6 +35,7 @@ from hlo.verifier import verify_as
 
 if TYPE_CHECKING:
     from hlo.compiler.gpu import Machine
+    from hlo.runtime.cache import Cache
 
 GROUP = "hlo.targets"
 NATIVE, REFERENCE = "compiled", "reference"
@@ -86,14 +87,15 @@ def machine_of(name: str) -> Machine | None:
     return real() if name == GPU else emulated()
 
 
-def _found(name: str) -> tuple[Backend, str]:
+def _found(name: str, store: Cache | None) -> tuple[Backend, str]:
     """Return a backend other than native code, and what errors are to call it."""
     if name == REFERENCE:
         return Interpreter(), ""
-    if name in (GPU, GPU_EMULATED):
-        from hlo.compiler.gpu import GpuBackend, emulated, real
+    machine = machine_of(name)
+    if machine is not None:
+        from hlo.compiler.gpu import GpuBackend
 
-        return GpuBackend(real() if name == GPU else emulated()), ""
+        return GpuBackend(machine, store), ""
     need_name(name)
     first, *others = entry_points(group=GROUP, name=name)
     said = f"backend {name!r} of {_origin(first)}"
@@ -219,14 +221,16 @@ class LoadedModule:
 def load(
     module: Module, backend: str, *, host: Host | None = None, passes: str = "default",
     verify: str = "strict", clock: Clock | None = None, device_results: bool = False,
+    store: Cache | None = None,
 ) -> LoadedModule:  # fmt: skip
     """Return a module on a backend other than native code, ready to run.
 
     passes, verify, host, device_results: as for `hlo.compile`. Raises HloError: for no such backend
-    (`bad-value`), one that does not work (`bad-backend`), and a module that it cannot run.
+    (`bad-value`), one that does not work (`bad-backend`), and a module that it cannot run. store:
+    where programs for GPUs are kept.
     """
     clock = clock or Clock()
-    found, said = _found(backend)
+    found, said = _found(backend, store)
     if said:
         with _guarded(said):
             loaded = found.load(module, passes, verify, clock)

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
 
+import llvmlite
 import numpy as np
 
 from hlo.codegen.launches.program import write_launches
-from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import array_leaves
 from hlo.codegen.targets.gpu import Nvptx
+from hlo.compiler.keys import sources, without_numbers
 from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.compiler.planned import Backend, Call, Loaded, octets
-from hlo.errors import HloError
+from hlo.errors import HloError, TextError
 from hlo.eval import Interpreter
 from hlo.gpu.arrays import DeviceArray, array_on, new_array
 from hlo.gpu.device import Device
 from hlo.gpu.execute import LoadedProgram, Memory, Timing
+from hlo.gpu.ptxas import ptxas_version
+from hlo.gpu.stored import StoredProgram, from_bytes, to_bytes
 from hlo.host import Host
 from hlo.io.arguments import assemble
 from hlo.ir import Instruction, Module
 from hlo.ops.host.custom_targets import CHECK_SIZE
+from hlo.passes.default import is_of_users
 from hlo.runtime.assembly import assembly_of
 from hlo.runtime.boundary import Port, port
+from hlo.runtime.cache import Cache, digest
 from hlo.runtime.leaves import leaf_arrays, wrapper
 from hlo.support.deadline import Deadline
 from hlo.values.arrays import OnDevice
 from hlo.values.layout.packing import pack, unpack
 from hlo.values.types import ArrayShape
+from hlo.version import __version__
 
 _T = TypeVar("_T")
 # The model that code for the SIMT machine is compiled for.
@@ -86,12 +92,52 @@ def emulated() -> Machine:
 
 
 class GpuBackend(Backend):
-    """Runs programs on a device that takes PTX."""
+    """Runs programs on a device that takes PTX.
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    store: where programs are kept beyond this process.
+    """
+
+    def __init__(self, machine: Machine, store: Cache | None = None) -> None:
+        self._machine, self._store = machine, store
 
     def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
+        machine, store = self._machine, self._store
+        if passes not in ("", "default") and is_of_users(passes):
+            store = None
+        program, key = None, ""
+        calls: tuple[Instruction, ...] = ()
+        kernels: Mapping[str, Instruction] = {}
+        if store is not None:
+            with clock("look up"):
+                key = _key(module, machine.cpu, passes, verify)
+                program = _stored(store, key)
+        if program is None:
+            program, calls, kernels = self._built(module, passes, verify, clock)
+            if store is not None and not calls:
+                with clock("store"):
+                    store.put_bytes(key, to_bytes(program))
+        with clock("load"):
+            loaded = LoadedProgram(machine.device, program.plan, program.code, program.binary)
+        runner = _Runner(module, program, machine, loaded, calls)
+        return Loaded(
+            lambda host: partial(runner.run, host, False),
+            program.cost,
+            {
+                "results": sum(p.size_bytes for p in runner.results),
+                "temporaries": program.plan.arena_bytes,
+                "arguments in their layouts": sum(p.packed_bytes for p in runner.arguments),
+            },
+            machine.taken,
+            lambda host: partial(runner.run, host, True),
+            runner.timed,
+            kernels,
+        )
+
+    def _built(
+        self, module: Module, passes: str, verify: str, clock: Clock
+    ) -> tuple[StoredProgram, tuple[Instruction, ...], Mapping[str, Instruction]]:
+        """Compile a module; returns the program, its calls of the host, and what each kernel
+        computes."""
         machine = self._machine
         target = Nvptx(machine.cpu)
         planned = plan(module, target, clock, passes=passes, verify=verify)
@@ -100,39 +146,44 @@ class GpuBackend(Backend):
         with clock("optimize and assemble"):
             code = assembly_of(program.module, machine.cpu)
             binary = machine.device.machine_code(code)
-        with clock("load"):
-            loaded = LoadedProgram(machine.device, program.plan, code, binary)
-        runner = _Runner(module, planned, machine, loaded, program.calls)
-        return Loaded(
-            lambda host: partial(runner.run, host, False),
-            vars(planned.cost),
-            {
-                "results": sum(p.size_bytes for p in runner.results),
-                "temporaries": planned.assignment.arena_bytes,
-                "arguments in their layouts": sum(p.packed_bytes for p in runner.arguments),
-            },
-            machine.taken,
-            lambda host: partial(runner.run, host, True),
-            runner.timed,
-            program.instructions,
-        )
+        made = StoredProgram(
+            tuple(planned.arguments), tuple(planned.results), planned.result, program.plan, code,
+            binary, vars(planned.cost),
+        )  # fmt: skip
+        return made, program.calls, program.instructions
+
+
+def _key(module: Module, cpu: str, passes: str, verify: str) -> str:
+    """Return the key of a program: whatever could make it another is part of it."""
+    versions = (__version__, llvmlite.__version__, ptxas_version(), sources())
+    parts = ("gpu", cpu, *versions, passes, verify)
+    return digest([without_numbers(module), *(part.encode() for part in parts)])
+
+
+def _stored(store: Cache, key: str) -> StoredProgram | None:
+    """Return the program under a key, None if there is none that can be read."""
+    data = store.get_bytes(key)
+    try:
+        return None if data is None else from_bytes(data)
+    except (ValueError, KeyError, TypeError, TextError):
+        return None
 
 
 class _Runner:
     """A program on a device as it is called: on values of its parameters."""
 
     def __init__(
-        self, module: Module, planned: PlannedProgram, machine: Machine, loaded: LoadedProgram,
+        self, module: Module, program: StoredProgram, machine: Machine, loaded: LoadedProgram,
         calls: Sequence[Instruction],
     ) -> None:  # fmt: skip
-        self.arguments = [port(s) for s in planned.arguments]
-        self.results = [port(s) for s in planned.results]
+        self.arguments = [port(s) for s in program.arguments]
+        self.results = [port(s) for s in program.results]
         self._name, self._device_counts = module.name, module.device_counts
         self._parameters = parameters_of(module)
         self._machine, self._loaded, self._calls = machine, loaded, calls
-        self._wrap = wrapper(planned.result)
+        self._wrap = wrapper(program.result)
         # The valid part of an array of dynamic size is cut out on the host.
-        leaves = [s for _, s in planned.result.leaves()]
+        leaves = [s for _, s in program.result.leaves()]
         self._is_static = not any(isinstance(s, ArrayShape) and s.is_dynamic for s in leaves)
 
     def run(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache as memoized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import llvmlite
-import numpy as np
 
+from hlo.compiler.keys import sources, without_numbers
 from hlo.compiler.lowering import Clock, collectives_of, emit, imports_of, parameters_of
 from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
@@ -26,7 +24,6 @@ from hlo.runtime.support import support_code
 from hlo.support.imports import first_import
 from hlo.support.memory import collector_paused
 from hlo.support.signature import need_each
-from hlo.values.types import ArrayShape, TupleShape
 from hlo.version import __version__
 
 # What reads, checks and translates modules is imported where it is used: running what is in the
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.runtime.outside import Outside
-    from hlo.values.literal import Literal as LiteralValue
 
 _ENTRY = "hlo_entry"
 
@@ -183,7 +179,7 @@ def compile(
                 )
         loaded = load(
             module.clone(), backend, host=host, passes=passes, verify=verify,
-            device_results=device_results,
+            device_results=device_results, store=_store(cache),
         )  # fmt: skip
         loaded.trees = module.usable_trees
         _warn_of_elided(loaded.elided)
@@ -191,7 +187,7 @@ def compile(
 
     def text() -> bytes:
         # Weights are a lot of numbers: they are not spelled.
-        return print_module(module).encode() if weights is None else _without_numbers(module)
+        return print_module(module).encode() if weights is None else without_numbers(module)
 
     tuning = None
     if tune is not None:
@@ -242,26 +238,6 @@ def _warn_of_elided(names: Sequence[str]) -> None:
         from hlo.compiler.constants import warn_of_elided
 
         warn_of_elided(names, 3)
-
-
-def _without_numbers(module: Module) -> bytes:
-    """Return what is different for modules that are, without the text of their constants."""
-    from hlo.frontends.text import PrintOptions, print_module
-
-    def arrays(literal: LiteralValue) -> Iterator[bytes | memoryview]:
-        if isinstance(literal.shape, TupleShape):
-            for element in literal.elements:
-                yield from arrays(element)
-        elif isinstance(literal.shape, ArrayShape):
-            is_known = not literal.elided
-            yield bytes([is_known])
-            if is_known:
-                yield np.ascontiguousarray(literal.array).reshape(-1).view(np.uint8).data
-
-    constants = [i.literal for i in module.instructions() if i.opcode == "constant"]
-    numbers = digest(part for literal in constants for part in arrays(literal))
-    printed = print_module(module, PrintOptions(constant_limit=0))
-    return f"{printed}\0{numbers}".encode()
 
 
 def compile_text(
@@ -480,7 +456,7 @@ def build(
     known = None
     if instrumentation is None and choices is None:
         # What is kept beyond this process may be from another version of this package.
-        context = (*machine.names, __version__, _sources() if store is not None else "")
+        context = (*machine.names, __version__, sources() if store is not None else "")
         known = KeptFunctions("\n".join(context), store)
     emitted = emit(
         module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify,
@@ -531,20 +507,5 @@ def _store(cache: bool | Cache) -> Cache | None:
 def _key(text: bytes, machine: Machine, passes: str, verify: str, tuning: Tuning | None) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
     target = (*machine.names, tuning.key if tuning else "")
-    versions = (__version__, llvmlite.__version__, _sources())
+    versions = (__version__, llvmlite.__version__, sources())
     return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
-
-
-@memoized
-def _sources() -> str:
-    """Return what changes when this project's files do: their names, sizes and times."""
-    found, folders = [], [str(Path(__file__).parents[1])]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    folders += [entry.path] if entry.name != "__pycache__" else []
-                else:
-                    status = entry.stat()
-                    found.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
-    return "\n".join(sorted(found))

@@ -59,6 +59,14 @@ class Cache:
         """Store a program under a key, if that is possible; see `problem`."""
         self.problem = self._programs.write(key, to_bytes(program), self.limit_bytes)
 
+    def get_bytes(self, key: str) -> memoryview | None:
+        """Return the program of another kind stored under a key, or None."""
+        return self._programs.read(key)
+
+    def put_bytes(self, key: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Store a program of another kind under a key, if that is possible; see `problem`."""
+        self.problem = self._programs.write(key, pieces, self.limit_bytes)
+
     def discard(self, key: str) -> None:
         """Remove the program stored under a key."""
         self._programs.discard(key)

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.compiler.keys import sources
 from hlo.compiler.lowering import Clock
-from hlo.compiler.pipeline import _sources, build, compile_text
+from hlo.compiler.pipeline import build, compile_text
 from hlo.llvm import Compiled
 from hlo.runtime import kept
 from hlo.runtime.cache import Cache, digest
@@ -74,8 +75,8 @@ def test_text_options_and_versions_are_the_key(
     assert was_built(ADD, store)
 
 
-def test_the_sources_of_every_package_are_part_of_the_key() -> None:
-    assert "codegen/pipeline.py" in _sources() and "ops/spec.py" in _sources()
+def test_thesources_of_every_package_are_part_of_the_key() -> None:
+    assert "codegen/pipeline.py" in sources() and "ops/spec.py" in sources()
 
 
 def test_a_module_is_known_by_its_text(store: Cache) -> None:

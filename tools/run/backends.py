@@ -174,7 +174,7 @@ def loaded(
     source: bytes, name: str, backend: str, host: Callable[[], Host | None],
     passes: str = "default", verify: str = "strict",
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
-    others: Others | None = None, *, profiled: bool = False,
+    others: Others | None = None, *, profiled: bool = False, cache: bool = False,
 ) -> Runnable:  # fmt: skip
     """Return a module's text on a backend other than native code; see `compiled`.
 
@@ -183,13 +183,16 @@ def loaded(
     from hlo.compiler.backends import load
     from hlo.compiler.lowering import Clock
     from hlo.frontends.sources import read_module
+    from hlo.runtime.cache import Cache
 
     clock = Clock()
     with clock("parse"):
         module = read_module(source, name)
     if constants is not None:
         constants.fill(module)
-    program = load(module, backend, passes=passes, verify=verify, clock=clock)
+    # A profile names what the kernels compute, which the cache does not.
+    store = Cache() if cache and not profiled else None
+    program = load(module, backend, passes=passes, verify=verify, clock=clock, store=store)
     counts = device_counts or program.device_counts
     hosts = _hosts(host, counts, others)
     profilers: list[Profiler] = []

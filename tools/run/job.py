@@ -349,7 +349,7 @@ def _prepared(
     if job.backend != "compiled":
         return loaded(
             source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler(),
-            job.world, profiled=job.profiles is not None,
+            job.world, profiled=job.profiles is not None, cache=job.cache,
         )  # fmt: skip
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,

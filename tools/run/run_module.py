@@ -136,7 +136,8 @@ class ModuleFlags:
         """Say it in a job's own terms. Raises HloError for platforms that are not here."""
         if self.platform is not None:
             job.backend = backend_of(self.platform)
-        elif job.check:
+        elif job.check and job.backend == job.against:
+            # The other side of the comparison.
             job.backend = "compiled"
         if self.compares:
             wanted = self.reference_platform
