@@ -13,6 +13,7 @@ from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels import random, reduce, scatter, update, windows
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.fft import fft
+from hlo.codegen.targets.gpu.kernels.linalg import cholesky, triangular
 from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
 from hlo.codegen.targets.gpu.kernels.sort import sort, topk
@@ -26,11 +27,13 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
     **windows.PLANNERS,
     **contraction.PLANNERS,
     **convolution.PLANNERS,
+    **cholesky.PLANNERS,
     **fft.PLANNERS,
     **random.PLANNERS,
     **scatter.PLANNERS,
     **sort.PLANNERS,
     **topk.PLANNERS,
+    **triangular.PLANNERS,
     **update.PLANNERS,
 }
 

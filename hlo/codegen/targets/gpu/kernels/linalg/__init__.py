@@ -1,0 +1,1 @@
+"""Factors and triangular systems on GPUs, by square tiles in shared memory."""
