@@ -15,7 +15,7 @@ from hlo.codegen.targets.base import Target
 from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS, fma_work, mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
-from hlo.codegen.targets.gpu.kernels.matmul.fma import FmaProduct
+from hlo.codegen.targets.gpu.kernels.matmul.fma import THREADS, FmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
@@ -109,6 +109,8 @@ def _plain_tilings(p: Product, sums: Sum) -> list[Tiling]:
     words = max(1, sums.bytes // 4)
     sides = [s for s in (128, 64, 32, 16) if s * s // 256 * words <= _SUM_REGISTERS]
     m, n = count(p.m), count(p.n)
+    # Each thread copies some elements of both tiles.
+    sides = [s for s in sides if s * depth >= THREADS]
     shapes = [(s, t) for s in sides for t in sides if s == t or min(m, n) < 64]
     return [found for s, t in shapes for found in _parted(p, Tiling(s, t, depth))]
 

@@ -1,0 +1,152 @@
+"""dot on GPUs: all types, layouts and sizes, and which kernels compute it."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hlo.codegen.targets.gpu.kernels.matmul import choice
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, WarpTiling
+from tests.gpu.emulated import check_emulated, program
+
+TYPES = (
+    "pred s4 u4 s8 u8 s16 u16 s32 u32 s64 u64 f4e2m1fn f8e4m3fn f8e5m2 f8e4m3b11fnuz f8e4m3fnuz "
+    "f8e5m2fnuz f8e3m4 f8e8m0fnu bf16 f16 f32 f64 c64 c128"
+).split()
+
+
+def dot(
+    sizes: tuple[int, int, int], types: str = "f32", result: str = "", lhs: str = "mk",
+    rhs: str = "kn", batch: int = 0, extra: str = "",
+) -> str:  # fmt: skip
+    """Return a product of m by n by k. types: of the operands, one or two. lhs, rhs: which
+    dimensions they have, in order."""
+    size = {**dict(zip("mnk", sizes, strict=True)), "b": batch}
+    if batch:
+        lhs, rhs = ("b" + s if "b" not in s else s for s in (lhs, rhs))
+        extra += f", lhs_batch_dims={{{lhs.index('b')}}}, rhs_batch_dims={{{rhs.index('b')}}}"
+    a, w = (",".join(str(size[c]) for c in side) for side in (lhs, rhs))
+    out = ",".join(str(size[c]) for c in ("bmn" if batch else "mn"))
+    left, *right = types.split()
+    second = right[0] if right else left
+    return f"""
+HloModule m
+ENTRY e {{
+  a = {left}[{a}] parameter(0)
+  w = {second}[{w}] parameter(1)
+  ROOT d = {result or left}[{out}] dot(a, w), lhs_contracting_dims={{{lhs.index("k")}}},
+    rhs_contracting_dims={{{rhs.index("k")}}}{extra}
+}}"""
+
+
+@pytest.mark.parametrize("et", TYPES)
+def test_every_type(et: str) -> None:
+    check_emulated(dot((37, 41, 29), et))
+    check_emulated(dot((5, 3, 9), et))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (1, 300, 64), (300, 1, 64), (2, 2, 5000), (16, 16, 3000), (129, 127, 17),
+     (8, 8, 8), (7, 500, 500), (3, 4, 0), (0, 4, 3)],
+)  # fmt: skip
+def test_sizes(sizes: tuple[int, int, int]) -> None:
+    check_emulated(dot(sizes))
+
+
+@pytest.mark.parametrize(
+    "types",
+    ["f16 > f32", "bf16 > bf16", "f32 > f32", "f64 > f64", "s8 > s32", "u8 > u32", "s8 u8 > s32",
+     "f8e4m3fn f8e5m2 > f32", "bf16 f16 > f32", "s4 s8 > s8", "bf16 f32 > f32"],
+)  # fmt: skip
+@pytest.mark.parametrize(("lhs", "rhs"), [*product(("mk", "km"), ("kn", "nk"))])
+def test_tensor_cores(types: str, lhs: str, rhs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_LEAST_SPLIT", 0)
+    operands, result = types.split(" > ")
+    check_emulated(dot((32, 48, 64), operands, result, lhs, rhs))
+    text = dot((35, 45, 39), operands, result, lhs, rhs)
+    check_emulated(text)
+    assert "mma.sync" in program(text)[1]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "rows", "columns"),
+    [(64, 64, 2, 2), (128, 128, 2, 4), (128, 64, 2, 2), (128, 32, 4, 1), (32, 128, 1, 4),
+     (128, 256, 2, 4), (256, 128, 4, 2)],
+)  # fmt: skip
+def test_tiles(m: int, n: int, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles = WarpTiling(Tiling(m, n, 32), rows, columns, 4)
+    monkeypatch.setattr(choice, "_tilings", lambda p, unit: [tiles])
+    check_emulated(dot((m, n, 64), "f16", "f32"))
+    check_emulated(dot((m + 1, n - 1, 40), "f16", "f32", "km", "nk"))
+
+
+def test_batches() -> None:
+    check_emulated(dot((20, 24, 30), batch=3))
+    check_emulated(dot((20, 24, 30), batch=3, lhs="mbk", rhs="nkb"))
+    check_emulated(dot((40, 48, 32), "bf16", batch=3))
+
+
+def test_k_in_parts() -> None:
+    text = dot((64, 64, 4096), "bf16", "f32")
+    check_emulated(text)
+    assert len(program(text)[0].plan.launches) == 2
+
+
+def test_infinities_of_split_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "_LEAST_SPLIT", 0)
+    rng = np.random.default_rng(1)
+    a, w = (rng.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+    a[3, 5], a[7, 9], a[11, 2] = np.inf, -np.inf, np.nan
+    # Of a number that tf32 has, nothing is left for the second part.
+    w[5, 8], w[9, 9], w[5, 21], w[6, 30] = np.inf, np.nan, 0, -np.inf
+    w[:, 20] = 1
+    a[20], a[31], w[:, 41] = 1, 1e-40, 1e30
+    check_emulated(dot((64, 64, 64)), a, w)
+
+
+@pytest.mark.parametrize(
+    ("extra", "instruction"),
+    [
+        ("", "tf32.tf32"),
+        (", algorithm=dot_tf32_tf32_f32", "tf32.tf32"),
+        (", algorithm=dot_bf16_bf16_f32", "bf16.bf16"),
+        (", operand_precision={highest,highest}", "fma.rn.f32"),
+    ],
+)
+def test_how_f32_is_multiplied(extra: str, instruction: str) -> None:
+    code = program(dot((256, 256, 256), extra=extra))[1]
+    assert instruction in code
+    assert ("mma.sync" in code) == (instruction != "fma.rn.f32")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = f32[] parameter(0) b = f32[] parameter(1) ROOT d = f32[] dot(a, b)",
+        "a = f32[5] parameter(0) b = f32[6] parameter(1) ROOT d = f32[5,6] dot(a, b)",
+        "a = f32[20,3,8] parameter(0) b = f32[8,3,24] parameter(1) ROOT d = f32[20,24] dot(a, b), "
+        "lhs_contracting_dims={1,2}, rhs_contracting_dims={1,0}",
+        "a = bf16[40,48] parameter(0) w = bf16[48,40] parameter(1) x = f32[40,48] convert(a) "
+        "y = f32[48,40] convert(w) ROOT d = f32[40,40] dot(x, y), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}",
+        "a = f32[48,40] parameter(0) w = f32[96,40] parameter(1) "
+        "t = f32[40,48] transpose(a), dimensions={1,0} "
+        "s = f32[48,40] slice(w), slice={[1:96:2],[0:40]} ROOT d = f32[40,40] dot(t, s), "
+        "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "a = f32[400,200] parameter(0) w = f32[400,40] parameter(1) s = f32[] parameter(2) "
+        "q = f32[400,200] broadcast(s), dimensions={} x = f32[400,200] multiply(a, q) "
+        "ROOT d = f32[200,40] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ],
+)
+def test_operands_that_are_no_matrices(body: str) -> None:
+    check_emulated(f"HloModule m\nENTRY e {{ {body} }}")
+
+
+def test_copies_are_asynchronous_in_all_layouts() -> None:
+    for et, (lhs, rhs) in product(("f16", "f32"), product(("mk", "km"), ("kn", "nk"))):
+        code = program(dot((256, 256, 256), et, "f32", lhs, rhs))[1]
+        assert "cp.async.cg.shared.global" in code
+        assert "st.shared" not in code
