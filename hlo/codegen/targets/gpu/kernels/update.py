@@ -23,7 +23,8 @@ _THREADS = 256
 def _indices(k: Kernel, operand: Instruction, at: Index) -> Indices:
     """Return the indices of an element by its number, in the order of the result's memory."""
     order, dims = loop_order(k.shape), operand.array_shape.dims
-    found = dict(zip(order, split_index(k.b, at, [dims[d] for d in order]), strict=True))
+    parts = split_index(k.b, at, [dims[d] for d in order]) if order else []
+    found = dict(zip(order, parts, strict=True))
     return tuple(found.get(d, 0) for d in range(len(dims)))
 
 
