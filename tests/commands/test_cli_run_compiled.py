@@ -62,6 +62,15 @@ def test_check_agrees() -> None:
     assert "add.hlo: 2 of 2 results are the interpreter's" in result.stderr
 
 
+def test_check_runs_what_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(module: object, backend: str, **rest: object) -> None:
+        raise hlo.HloError([hlo.Diagnostic("no-device", f"{backend} is asleep")])
+
+    monkeypatch.setattr("hlo.compiler.backends.load", refuse)
+    result = run("add.hlo", "--backend=gpu-emulated", "--check")
+    assert result.exit_code == 1 and "gpu-emulated is asleep" in result.stderr
+
+
 def test_check_shows_the_worst_element(monkeypatch: pytest.MonkeyPatch) -> None:
     from hlo.runtime.executable import Executable
 
