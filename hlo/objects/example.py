@@ -235,9 +235,12 @@ def shown_result(number: int, leaf: Leaf, name: str) -> list[str]:
         cast, form = "unsigned long long", "%llu"
     if et.is_float and et.bits < 32:
         cast, form = "unsigned", "0x%x"
+    title = f'printf("%s %s:", {name}_outputs[{number}].name, {name}_outputs[{number}].type);'
+    if not leaf.size_bytes:
+        return [title, 'printf("\\n");', ""]
     return [
         f"const {kind} *{leaf.ident} = out[{number}];",
-        f'printf("%s %s:", {name}_outputs[{number}].name, {name}_outputs[{number}].type);',
+        title,
         f"for (size_t i = 0; i < {_SHOWN} && i < {name}_BYTES_{leaf.ident} / sizeof *{leaf.ident}; "
         "i++) {",
         f'  printf(" {form}", ({cast}){leaf.ident}[i]);',

@@ -19,7 +19,7 @@ from hlo.llvm import LlvmModule
 from hlo.objects.archive import archive
 from hlo.objects.gpu.example import gpu_example_texts
 from hlo.objects.gpu.header import gpu_exports, gpu_header
-from hlo.objects.gpu.launcher import Embedded, launcher
+from hlo.objects.gpu.launcher import DRIVER, Embedded, launcher
 from hlo.objects.gpu.targets import GpuPlatform
 from hlo.objects.interface import Interface
 from hlo.runtime.assembly import assembly_of, optimized_text
@@ -65,12 +65,20 @@ class GpuCode:
         raise AssertionError(kind)
 
     def headers(self, source: str, path: str) -> dict[str, bytes]:
-        """Return the header to be written to a path. Raises HloError where there is none."""
+        """Return the header to be written to a path, and that of the driver's functions, by path.
+
+        source: what the module was read from. Raises HloError where there is none.
+        """
         self._need_launcher()
         if PurePath(path).suffix != ".h":
             raise HloError.at("bad-output", f"{path}: programs of GPUs have headers for C, .h")
-        name = PurePath(path).name
-        return {path: gpu_header(self.interface, PurePath(source).name, name).encode()}
+        at = PurePath(path)
+        if at.name == DRIVER.name:
+            raise HloError.at("bad-output", f"{path} would be written twice: the driver's header")
+        return {
+            path: gpu_header(self.interface, PurePath(source).name, at.name).encode(),
+            str(at.with_name(DRIVER.name)): DRIVER.read_bytes(),
+        }
 
     def example(self, source: str, folder: str) -> dict[str, bytes]:
         """Return a C program that runs the code, and all to build it, by path. Raises HloError."""

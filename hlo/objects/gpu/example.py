@@ -33,7 +33,7 @@ static void *memory(size_t bytes) {{
 int main(int argc, char **argv) {{
   int first = argc > 2 && strcmp(argv[1], "-o") == 0 ? 3 : 1;
 {body}
-  return 0;
+  return status != 0;
 }}
 """
 _MAKEFILE = """\
@@ -98,16 +98,17 @@ def _body(interface: Interface) -> list[str]:
         f"status = {name}_call(program, (const void *const *)in, out);",
         "if (status != 0) {",
         f'  fprintf(stderr, "{name} returns %d: %s\\n", status, {name}_error(program));',
-        f"  {name}_destroy(program);",
-        "  return 1;",
         "}",
-        "",
     ]
+    shown: list[str] = []
     for number, leaf in enumerate(interface.outputs):
-        lines += shown_result(number, leaf, name)
+        shown += shown_result(number, leaf, name)
+    shown += stored_results(name)
     return [
         *lines,
-        *stored_results(name),
+        "if (status == 0) {",
+        *(f"  {line}" if line else "" for line in shown),
+        "}",
         f"for (int i = 0; i < {name}_INPUTS; i++) free(in[i]);",
         f"for (int i = 0; i < {name}_OUTPUTS; i++) free(out[i]);",
         f"{name}_destroy(program);",

@@ -16,6 +16,8 @@ from hlo.objects.interface import Interface, Leaf
 from hlo.runtime.program import constant_data
 
 _INCLUDE = Path(__file__).parent.parent.parent / "include"
+# The declarations of the driver's functions.
+DRIVER = _INCLUDE / "hlo_cuda_driver.h"
 # Words of 64 bits in a line of C.
 _WORDS_IN_LINE = 5
 
@@ -45,7 +47,7 @@ def launcher(
     lines = [
         "/* Compile it as C99 or later; with HLO_USE_CUDA_H for the declarations of cuda.h. */",
         gpu_header(interface, source, file),
-        (_INCLUDE / "hlo_cuda_driver.h").read_text(),
+        DRIVER.read_text(),
         "#include <stdio.h>",
         "#include <stdlib.h>",
         "#include <string.h>",

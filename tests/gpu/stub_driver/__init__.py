@@ -1,0 +1,1 @@
+"""A library with the CUDA driver's functions whose device is the SIMT machine."""
