@@ -1,5 +1,6 @@
 """A SIMT machine: runs PTX without a GPU, and checks what it does."""
 
 from hlo.gpu.simt.device import SimtDevice
+from hlo.gpu.simt.report import Access, KernelReport, SimtReport
 
-__all__ = ["SimtDevice"]
+__all__ = ["Access", "KernelReport", "SimtDevice", "SimtReport"]

@@ -138,6 +138,7 @@ def check_read(view: Space, frame: Frame, at: np.ndarray, request: Request) -> N
     memory = view.memory
     if not memory.maps:
         return
+    frame.batch.count_access(view.name, frame, at, request)
     width = min(request.bytes, 8)
     for part in range(0, request.bytes, width):
         states = memory.maps[width].take((at + part if part else at) // width)
@@ -156,6 +157,7 @@ def check_write(view: Space, frame: Frame, at: np.ndarray, request: Request, sta
     memory = view.memory
     if memory.map is None:
         return
+    frame.batch.count_access(view.name, frame, at, request)
     width = min(request.bytes, 8)
     for part in range(0, request.bytes, width):
         index = (at + part if part else at) // width
@@ -197,6 +199,7 @@ def check_atomic(
     memory = view.memory
     if not memory.maps:
         return
+    frame.batch.count_access(view.name, frame, at, request)
     states = memory.maps[request.bytes].take(at // request.bytes)
     if (states != filled(FULL, request.bytes)).any():
         _bad_read(view, frame, at, states, request)
@@ -237,8 +240,10 @@ def _absent(view: Space, frame: Frame, at: np.ndarray, bad: np.ndarray, request:
 
 def _has_byte(states: np.ndarray, state: int, width: int) -> np.ndarray:
     """Return which elements have a byte of a state."""
-    octets = np.ascontiguousarray(states).view(np.uint8).reshape(*states.shape, width)
-    return np.asarray((octets == state).any(axis=-1))
+    ones = states.dtype.type(filled(1, width))
+    low, high = states, states >> states.dtype.type(1)
+    wanted = (low if state & 1 else ~low) & (high if state & 2 else ~high) & ones
+    return np.asarray(wanted != 0)
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ from hlo.gpu.simt.layout import Layout
 from hlo.gpu.simt.memory import EMPTY, FULL, RESERVED, Memory
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.races import Races
+from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
+from hlo.gpu.simt.traffic import Tally
 
 _ALIGNMENT = 256
 
@@ -49,6 +51,9 @@ class Launch(Protocol):
 
     def describe(self, offset: int) -> str:
         """Return where an offset in the device's memory is."""
+
+    def tally(self, space: str, request: Request) -> Tally:
+        """Return what counts the accesses of an instruction."""
 
     def count(self, number: int, frame: Frame) -> None:
         """Count a run of a piece. Raises HloError when too much has run."""
@@ -117,6 +122,11 @@ class Batch:
             # Unlike shared memory, LLVM reads undefined parts of what it spills and copies.
             memory.define(RESERVED, threads * stride, FULL)
         return Space("local", memory, 0, layout.size, "local_base")
+
+    def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:
+        """Count what lanes of a frame access."""
+        tally = self.launch.tally(space, request)
+        tally.add(frame, at, request.bytes, is_shared=space == "shared")
 
     def describe(self, offset: int) -> str:
         """Return where an offset in the device's memory is."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ _OWN: dict[str, Callable[[Instruction, Slots], Step]] = {
 }  # fmt: skip
 # Their last operand names the lanes that take part.
 _BY_MASK = frozenset(("shfl", "vote", "match", "redux"))
+_NUMBERS = count()
 Run = Callable[[Values, Frame], None]
 
 
@@ -43,6 +45,7 @@ class Kernel:
         self.function, self.name = function, function.name
         self.shared = layout_of(function.shared)
         self.local = layout_of(v for v in function.variables.values() if v.space == "local")
+        self.number = next(_NUMBERS)
         self._addresses = addresses
 
     @cached_property

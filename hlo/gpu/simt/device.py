@@ -17,7 +17,7 @@ from hlo.gpu.simt.launch import LaunchState
 from hlo.gpu.simt.layout import GLOBAL_BASE
 from hlo.gpu.simt.machine import Machine
 from hlo.gpu.simt.memory import EMPTY, FULL
-from hlo.gpu.simt.problems import Problem
+from hlo.gpu.simt.report import SimtReport
 
 _LIMIT = 1 << 28
 
@@ -37,9 +37,9 @@ class SimtDevice(Device):
         self._lock = threading.RLock()
 
     @property
-    def problems(self) -> list[Problem]:
-        """What was wrong in all launches."""
-        return self.machine.problems
+    def report(self) -> SimtReport:
+        """What all launches did."""
+        return self.machine.report
 
     def load(self, code: str, binary: bytes = b"") -> LoadedCode:
         """Return the kernels of a PTX text. Raises HloError."""

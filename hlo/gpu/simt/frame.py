@@ -14,6 +14,7 @@ import numpy as np
 
 from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.problems import Kind
+from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
 
 LANES = 32
@@ -35,6 +36,9 @@ class Threads(Protocol):
     local_base: np.ndarray
     copies: list[Any]
     committed: np.ndarray
+
+    def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:
+        """Count what lanes of a frame access."""
 
     def describe(self, offset: int) -> str:
         """Return where an offset in the device's memory is."""

@@ -17,7 +17,9 @@ from hlo.gpu.simt.machine import Machine
 from hlo.gpu.simt.memory import Memory
 from hlo.gpu.simt.problems import Kind, Problem, error_of
 from hlo.gpu.simt.races import Races, shared_races
+from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
+from hlo.gpu.simt.traffic import Tally
 
 # Threads that run together: enough for numpy, few enough for the caches.
 _THREADS = 1 << 14
@@ -36,6 +38,7 @@ class LaunchState:
     ) -> None:  # fmt: skip
         self._machine, self.kernel = machine, kernel
         self.blocks, self.threads, self.instruction = blocks, threads, instruction
+        self._report = machine.report.of(kernel.number, kernel.name, instruction.removeprefix("%"))
         self.shared = kernel.launched(shared_bytes)
         self.shared_bytes = shared_bytes
         self.parameters = list(parameters)
@@ -51,6 +54,9 @@ class LaunchState:
         self.device_memory = replace(machine.space, size=machine.heap.end, races=races)
         self.problems: dict[tuple[Kind, int], Problem] = {}
         self._executed = 0
+        # Runs of each piece, by warps and by lanes.
+        self._runs = [0] * len(kernel.pieces)
+        self._lanes = [0] * len(kernel.pieces)
         self._lengths = [len(p.piece.body) + 1 for p in kernel.pieces]
 
     def run(self) -> None:
@@ -64,6 +70,7 @@ class LaunchState:
                     self._run_batch(first, min(together, self.blocks - first))
         finally:
             self._machine.next_stamp = self.stamps.after(self._epochs)
+            self._add_counts()
         if self.problems:
             self.fail()
 
@@ -109,6 +116,8 @@ class LaunchState:
     def count(self, number: int, frame: Frame) -> None:
         """Count a run of a piece. Raises HloError when too much has run."""
         self._executed += self._lengths[number]
+        self._runs[number] += frame.warps
+        self._lanes[number] += frame.count
         if self._executed > self._machine.limit:
             piece = self.kernel.pieces[number].piece
             inst = piece.body[0] if piece.body else piece.end
@@ -117,6 +126,27 @@ class LaunchState:
                 Kind.ENDLESS_LOOP,
                 f"still runs after {self._machine.limit} instructions", inst, frame, frame.active,
             )  # fmt: skip
+
+    def tally(self, space: str, request: Request) -> Tally:
+        """Return what counts the accesses of an instruction."""
+        key = space, request.does, request.inst.line
+        found = self._report.tallies.get(key)
+        if found is None:
+            found = self._report.tallies[key] = request.inst, request.bytes, Tally()
+        return found[2]
+
+    def _add_counts(self) -> None:
+        """Add what has run to the report."""
+        report = self._report
+        report.launches += 1
+        report.threads += self.blocks * self.threads
+        for compiled, runs, lanes in zip(self.kernel.pieces, self._runs, self._lanes, strict=True):
+            piece = compiled.piece
+            code = piece.body if piece.end is None else (*piece.body, piece.end)
+            report.instructions += runs * len(code)
+            report.lanes += lanes * len(code)
+            for inst in code:
+                report.opcodes[inst.opcode] += runs
 
     # --- problems -------------------------------------------------------------------------------
 
@@ -135,5 +165,5 @@ class LaunchState:
     def fail(self) -> NoReturn:
         """Raise HloError for the problems so far."""
         found = list(self.problems.values())
-        self._machine.problems += found
+        self._machine.report.problems += found
         raise error_of(found)
