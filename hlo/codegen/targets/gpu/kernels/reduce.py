@@ -114,6 +114,8 @@ class _Emitter:
         column = b.add(b.mul(strip, d.columns), b.urem(thread, d.columns))
         # Threads without a result of their own do the work of others, and store nothing.
         is_own = b.both(b.compare("slt", line, d.lines), b.compare("slt", column, d.width))
+        if d.used < self.threads:
+            is_own = b.both(is_own, b.compare("slt", thread, d.used))
         if d.lines % d.lines_at_once or d.used < self.threads:
             line = b.minimum(line, d.lines - 1)
         if d.width % d.columns:

@@ -8,6 +8,7 @@ launch computes the total of each, and in a second one each chunk begins with th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,7 +104,9 @@ def _lines_of(r: Running) -> Lines:
             chunks = min(wanted, _MOST_THREAD_CHUNKS, r.length // _CHUNK_ELEMENTS)
             lines = replace(lines, chunk=-(-r.length // max(1, chunks)))
         return lines
-    vector = max(2, min(_VECTOR_BYTES // r.shape.element_type.byte_width, 2 * _AT_ONCE))
+    # What lines do not divide into is read in pairs: LLVM would read behind the end for a third.
+    most = min(_VECTOR_BYTES // r.shape.element_type.byte_width, 2 * _AT_ONCE)
+    vector = max(2, math.gcd(r.length, most))
     group = 1 << max(0, -(-r.length // vector) - 1).bit_length()
     group = min(group, _LONGEST_GROUP)
     tile = group * vector
