@@ -323,7 +323,13 @@ def test_moves_and_parts() -> None:
 
 
 def test_unknown_instructions_are_errors() -> None:
-    for text in ("frobnicate.b32 %r1, %r2", "add.b9 %r1, %r2, %r3", "cvt.frob.f32.f64 %r1, %rd1"):
+    unknown = ".reg .b128 %q<2>; mov.b128 %q1, %q0"
+    for text in (
+        unknown,
+        "frobnicate.b32 %r1, %r2",
+        "add.b9 %r1, %r2, %r3",
+        "cvt.frob.f32.f64 %r1, %rd1",
+    ):
         with pytest.raises(HloError) as caught:
             operation(text)
         assert caught.value.code == "unsupported-ptx"

@@ -22,7 +22,7 @@ from hlo.gpu.simt.instructions import (
     matrix,
     warp,
 )
-from hlo.gpu.simt.instructions.code import is_float
+from hlo.gpu.simt.instructions.code import LLVM_TYPES, is_float
 from hlo.gpu.simt.instructions.native import Form, native_ufuncs, width_of
 from hlo.gpu.simt.instructions.operation import (
     Lanes,
@@ -42,7 +42,8 @@ _DTYPES = {
     1: np.dtype(np.bool_), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32),
     64: np.dtype(np.uint64),
 }  # fmt: skip
-
+# Bits of a register by its type.
+_REGISTER_BITS = {t: width_of(t) for t in LLVM_TYPES}
 
 # Opcode, modifiers, widths of operands and results, which operands are negated.
 _Key = tuple[str, tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...]]
@@ -85,41 +86,40 @@ def operation_of(inst: Instruction, registers: Mapping[str, str]) -> Operation:
 
 def prepare(instructions: Iterable[Instruction], registers: Mapping[str, str]) -> None:
     """Compile what several instructions need at once; raises HloError as `operation_of` does."""
-    found: dict[_Key, Form] = {}
+    forms: dict[_Key, Form] = {}
     for inst in instructions:
         key = _key(inst, registers)
-        if key in _KNOWN or key in found:
+        if key in _KNOWN or key in forms:
             continue
         try:
-            operation = _operation(*key)
+            found = _operation(*key)
         except (UnknownInstruction, KeyError, ValueError) as e:
             message = f"line {inst.line}: {inst.name}: {e or 'is not supported'}"
             raise HloError.at("unsupported-ptx", message) from e
-        if isinstance(operation, Form):
-            found[key] = operation
+        if isinstance(found, Form):
+            forms[key] = found
         else:
-            _KNOWN[key] = operation
-    if found:
-        ufuncs = native_ufuncs(list(found.values()))
-        for (key, form), ufunc in zip(found.items(), ufuncs, strict=True):
-            operands, results = (_dtypes(widths) for widths in (form.inputs, form.outputs))
-            _KNOWN[key] = Operation(ufunc, operands, results, scalar=form.scalar)
+            _KNOWN[key] = found
+    if forms:
+        ufuncs = native_ufuncs(list(forms.values()))
+        for (key, form), ufunc in zip(forms.items(), ufuncs, strict=True):
+            _KNOWN[key] = Operation(ufunc, _dtypes(form.inputs), _dtypes(form.outputs))
 
 
 def _key(inst: Instruction, registers: Mapping[str, str]) -> _Key:
-    negated = tuple(isinstance(o, Negated) for o in _flat(inst.operands[1:]))
-    inputs = tuple(_width(operand, registers) for operand in sources(inst))
-    outputs = tuple(_width(operand, registers) for operand in destinations(inst))
-    return inst.opcode, inst.modifiers, inputs, outputs, negated
+    negated = tuple([isinstance(o, Negated) for o in _flat(inst.operands[1:])])
+    inputs = _widths(sources(inst), registers)
+    return inst.opcode, inst.modifiers, inputs, _widths(destinations(inst), registers), negated
 
 
-def _width(operand: Operand, registers: Mapping[str, str]) -> int:
-    """Return the bits of a register, or 0 for what is none."""
-    if not isinstance(operand, Reg) or operand.name == "_":
-        return 0
-    if operand == CARRY:
-        return 1
-    return width_of(registers[operand.name])
+def _widths(operands: Iterable[Operand], registers: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the bits of registers, 0 for what is none and -1 for those of unknown types."""
+    return tuple([
+        _REGISTER_BITS.get(registers.get(o.name, ""), -1)
+        if isinstance(o, Reg) and o.name != "_"
+        else 0
+        for o in operands
+    ])  # fmt: skip
 
 
 def semantics_of(
@@ -142,6 +142,8 @@ def _operation(
     negated: tuple[bool, ...],
 ) -> Operation | Form:
     """Return an operation, or what is to be compiled to one."""
+    if -1 in inputs + outputs:
+        raise UnknownInstruction("has registers of types that are not supported")
     found = semantics_of(opcode, modifiers, len(inputs), len(outputs))
     if len(found.operands) != len(inputs) or len(found.results) != len(outputs):
         raise UnknownInstruction(f"has {len(inputs)} operands and {len(outputs)} results")
@@ -156,7 +158,7 @@ def _operation(
             raise UnknownInstruction("registers of another width")
         return Operation(found.apply, operands, results, lanes=True)
     if fits and found.ufunc is not None:
-        return Operation(found.ufunc, operands, results, scalar=found)
+        return Operation(found.ufunc, operands, results)
     return Form(".".join((opcode, *modifiers)), found, inputs, outputs, negated)
 
 

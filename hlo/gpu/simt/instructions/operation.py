@@ -45,14 +45,13 @@ class Operation:
 
     apply: from arrays of bits of the types `operands` to such of `results`; one array, or a tuple
     of several. They are broadcast; nothing is written in place. lanes: apply takes before them
-    which lanes are active, and all arrays are of (warps, 32). scalar: the code of one thread.
+    which lanes are active, and all arrays are of (warps, 32).
     """
 
     apply: Callable[..., Any]
     operands: tuple[np.dtype[Any], ...]
     results: tuple[np.dtype[Any], ...]
     lanes: bool = False
-    scalar: Scalar | None = None
 
 
 # Says what an opcode with modifiers does; counts of operands and results, as vectors are opened.
