@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import llvmlite
 import numpy as np
@@ -16,8 +17,8 @@ from hlo.codegen.targets.gpu import Nvptx
 from hlo.compiler.keys import sources, without_numbers
 from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.compiler.planned import Backend, Call, Loaded, octets
-from hlo.errors import HloError, TextError
-from hlo.eval import Interpreter
+from hlo.errors import HloError, InferError, TextError
+from hlo.eval import Interpreter, error_at
 from hlo.gpu.arrays import DeviceArray, array_on, new_array
 from hlo.gpu.device import Device
 from hlo.gpu.execute import LoadedProgram, Memory, Timing
@@ -37,6 +38,9 @@ from hlo.values.arrays import OnDevice
 from hlo.values.layout.packing import pack, unpack
 from hlo.values.types import ArrayShape
 from hlo.version import __version__
+
+if TYPE_CHECKING:
+    from hlo.gpu.cuda.context import Properties
 
 _T = TypeVar("_T")
 # The model that code for the SIMT machine is compiled for.
@@ -80,7 +84,19 @@ def real() -> Machine:
     from hlo.gpu.cuda.device import CudaDevice
 
     device = CudaDevice()
-    return Machine(device, device.properties.cpu, partial(adopt, device))
+    machine = Machine(device, _model(device.properties), partial(adopt, device))
+    # When the process ends, after the programs, which are loaded later.
+    weakref.finalize(machine, device.close)
+    return machine
+
+
+def _model(properties: Properties) -> str:
+    """Return the model to compile for: that of the device, or the last one before it that LLVM
+    knows, whose code it runs too."""
+    if properties.cpu in Nvptx.models:
+        return properties.cpu
+    general = [int(m[3:]) for m in Nvptx.models if m[3:].isdigit()]
+    return f"sm_{max(c for c in general if c <= properties.capability)}"
 
 
 @cache
@@ -259,7 +275,10 @@ class HostCalls:
                 message = str(inst.annotations["backend_config"])
                 raise HloError.at("index-out-of-range", message)
             return []
-        value = inst.spec.evaluate(inst, args, self._interpreter)
+        try:
+            value = inst.spec.evaluate(inst, args, self._interpreter)
+        except (InferError, MemoryError) as e:
+            raise error_at(inst, e) from None
         return [_memory_of(value, path, leaf) for path, leaf in array_leaves(inst)]
 
 

@@ -1,9 +1,15 @@
 """The reference interpreter."""
 
-from hlo.eval.interpreter import Interpreter, interpret, interpret_devices, run_values
+from hlo.eval.interpreter import (
+    Interpreter,
+    error_at,
+    interpret,
+    interpret_devices,
+    run_values,
+)
 from hlo.host import Host
 
-__all__ = ["Host", "Interpreter", "interpret", "interpret_devices", "run_values"]
+__all__ = ["Host", "Interpreter", "error_at", "interpret", "interpret_devices", "run_values"]
 
 
 def __dir__() -> list[str]:

@@ -166,7 +166,7 @@ class Interpreter:
                     values[gone] = None
         except (InferError, MemoryError, RecursionError) as e:
             assert inst is not None
-            raise _at(inst, e) from None
+            raise error_at(inst, e) from None
         finally:
             self._depth -= 1
         return values[plan.root]
@@ -186,7 +186,7 @@ class Interpreter:
         try:
             return evaluate(inst, operands, self)
         except (InferError, MemoryError, RecursionError) as e:
-            raise _at(inst, e) from None
+            raise error_at(inst, e) from None
 
     def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
         self._depth = 1
@@ -286,7 +286,7 @@ class Interpreter:
                     initial[slot] = inst.spec.evaluate(inst, [], self)
                     continue
             except (InferError, MemoryError) as e:
-                raise _at(inst, e) from None
+                raise error_at(inst, e) from None
             dying = tuple(
                 slots[o]
                 for o in dict.fromkeys(inst.operands)
@@ -366,7 +366,7 @@ class Interpreter:
                 try:
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 except (InferError, MemoryError) as e:
-                    raise _at(inst, e) from None
+                    raise error_at(inst, e) from None
             self._fixed[comp] = values
         return values
 
@@ -417,7 +417,7 @@ class Interpreter:
                 try:
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 except (InferError, MemoryError) as e:
-                    raise _at(inst, e) from None
+                    raise error_at(inst, e) from None
         return values
 
 
@@ -432,7 +432,7 @@ def _observed(evaluate: Evaluate, observe: Observe) -> Evaluate:
     return run
 
 
-def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:
+def error_at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:
     """Return the error of an instruction that cannot run, with its source location."""
     if isinstance(error, RecursionError):
         message = f"{inst.name}: the computations that {inst.opcode} calls are nested too deep"

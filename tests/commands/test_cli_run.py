@@ -382,7 +382,7 @@ def test_an_encrypted_or_odd_archive_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [[], ["add.hlo", "-o", "x.txt"], ["add.hlo", "--seed", "-1"], ["add.hlo", "--backend", "gpu"],
+    [[], ["add.hlo", "-o", "x.txt"], ["add.hlo", "--seed", "-1"], ["add.hlo", "--backend", "tpu"],
      ["add.hlo", "--nonsense"], ["add.hlo", "add.hlo", "-o", "x.npz"]],
 )  # fmt: skip
 def test_bad_usage_exits_2(args: list[str]) -> None:

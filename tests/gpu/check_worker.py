@@ -17,6 +17,7 @@ import numpy as np
 
 import hlo
 from hlo.compiler.backends import LoadedModule, load, machine_of
+from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.host import Host
@@ -87,10 +88,7 @@ class Worker:
     def _run(self, name: str, found: dict[str, Any]) -> None:
         kind, _, rest = name.partition(" ")
         if kind in ("example", "generated"):
-            case = _small(kind, rest)
-            want = leaves(interpret(case.module, case.args))
-            program = self._load(case.module, "", found)
-            self._compare(program, case.args, want, case.rtol, has_state=_has_state(case.module))
+            self._run_small(_small(kind, rest), found)
             return
         module, args = _large(kind, rest)
         start = time.perf_counter()
@@ -101,6 +99,21 @@ class Worker:
         want = leaves(native(*values))
         self._compare(program, values, want, _RTOL_OF_LARGE, has_state=_has_state(module))
         self._time(module, program, values, found)
+
+    def _run_small(self, case: Case, found: dict[str, Any]) -> None:
+        """Compare with the interpreter, where it refuses to run the error."""
+        program = self._load(case.module, "", found)
+        try:
+            want = leaves(interpret(case.module, case.args))
+        except HloError as e:
+            try:
+                program(*case.args)
+            except HloError as other:
+                assert other.code == e.code, f"{other.code} instead of {e.code}"
+                return
+            raise AssertionError(f"it runs, instead of {e.code}") from None
+        has_state = _has_state(case.module)
+        self._compare(program, case.args, want, case.rtol, has_state=has_state)
 
     def _load(self, module: Module, passes: str, found: dict[str, Any]) -> LoadedModule:
         start = time.perf_counter()

@@ -136,6 +136,9 @@ class FakeDriver:
     def cuDevicePrimaryCtxRetain(self, device: int) -> Any:
         return _OK, "context"
 
+    def cuDevicePrimaryCtxRelease(self, device: int) -> Any:
+        return (_OK,)
+
     def cuCtxPushCurrent(self, context: Any) -> Any:
         self.depth += 1
         return (_OK,)
@@ -160,6 +163,9 @@ class FakeDriver:
 
     def cuMemPoolCreate(self, wanted: Any) -> Any:
         return _OK, "pool"
+
+    def cuMemPoolDestroy(self, pool: Any) -> Any:
+        return (_OK,)
 
     def cuMemPoolSetAttribute(self, pool: Any, attribute: Any, value: Any) -> Any:
         return (_OK,)

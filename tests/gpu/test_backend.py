@@ -147,6 +147,14 @@ def test_replicas_meet_on_the_device() -> None:
         assert np.asarray(result).tolist() == [4, 6]
 
 
+def test_errors_of_calls_of_the_host_name_the_instruction() -> None:
+    text = """HloModule m ENTRY e { t = token[] after-all() x = (f32[2], token[]) infeed(t)
+      ROOT y = f32[2] get-tuple-element(x), index=0 }"""
+    run = hlo.compile(hlo.parse(text), backend="gpu-emulated", cache=False)
+    with pytest.raises(hlo.HloError, match=r"1:54: error: x: infeed: the queue is empty"):
+        run()
+
+
 def test_the_command_compares_with_the_interpreter(tmp_path: Path) -> None:
     file = tmp_path / "sums.hlo"
     file.write_text(SUMS)

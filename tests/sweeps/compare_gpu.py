@@ -62,7 +62,7 @@ def example(module: Module, seed: int) -> Case:
     """Return a module with random arguments."""
     rng = np.random.default_rng(seed)
     values = [random_value(rng, s) for s in module.entry.parameter_shapes]
-    return Case(module, values, _RTOL)
+    return Case(module, values, rtol=_RTOL)
 
 
 def _cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Case]]]:

@@ -60,6 +60,11 @@ class Context:
         )
         self._local = threading.local()
 
+    def close(self) -> None:
+        """Give the context back: nothing of it is used any more."""
+        released = self.driver.cu.cuDevicePrimaryCtxRelease(self.device)
+        self.driver.done(released, f"closing {self.properties.name}")
+
     def _properties(self, number: int) -> Properties:
         cu, done, device = self.driver.cu, self.driver.done, self.device
         doing = f"asking device {number}"

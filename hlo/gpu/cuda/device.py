@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,13 @@ class CudaDevice(Device):
             self._done(self._cu.cuStreamSynchronize(self.stream), "waiting for the device")
             self._staging.close()
             self._done(self._cu.cuStreamDestroy(self.stream), "giving the stream back")
+
+    def close(self) -> None:
+        """Close the device, its memory and its context, at the end of a process."""
+        with suppress(HloError):  # it may be lost
+            self.close_queue()
+            self.memory.close()
+            self.context.close()
 
     # --- code -----------------------------------------------------------------------------------
 

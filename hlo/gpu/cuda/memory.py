@@ -92,6 +92,15 @@ class Memory:
             driver = self._context.driver
             driver.done(driver.cu.cuCtxSynchronize(), "waiting for the device")
 
+    def close(self) -> None:
+        """Give the pool back: nothing is allocated any more."""
+        cu, done = self._context.driver.cu, self._context.driver.done
+        if self._pool is not None:
+            with self._context:
+                done(cu.cuMemPoolDestroy(self._pool), "giving the memory pool back")
+                done(cu.cuStreamDestroy(self._stream), "giving a stream back")
+            self._pool = None
+
     @property
     def allocated_bytes(self) -> int:
         """How much memory is allocated at present."""
