@@ -56,12 +56,12 @@ class Run:
             addresses.append(self.device.allocate(size, f"array {n}"))
             if not isinstance(array, int):
                 self.device.write(addresses[-1], array.reshape(-1).view(np.uint8))
-        self._addresses = addresses
+        self.addresses = addresses
         self.device.launch(code, "k", blocks, threads, shared_bytes, addresses, "x.1")
 
     def array(self, number: int, count: int, dtype: type = np.uint32) -> np.ndarray:
         data = np.empty(count * np.dtype(dtype).itemsize, np.uint8)
-        self.device.read(self._addresses[number], data)
+        self.device.read(self.addresses[number], data)
         return data.view(dtype)
 
 

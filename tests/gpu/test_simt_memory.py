@@ -197,25 +197,6 @@ def test_memory_that_was_given_back() -> None:
         device.launch(code, "k", 1, 32, 0, [address, address])
 
 
-def test_uninitialized_memory() -> None:
-    found = problem(COPY, [128, 128])
-    assert found.startswith("gpu-uninitialized: reads global memory that nothing was written to")
-    assert "byte 0 of the 128 bytes of array 0" in found
-
-
-def test_uninitialized_shared_memory() -> None:
-    text = kernel(
-        """
-    mov.b64 %rd5, tile;
-    ld.shared.b32 %r10, [%rd5];
-    add.s64 %rd4, %rd1, %rd30;
-    st.global.b32 [%rd4], %r10;
-    """,
-        parameters=1, shared=".shared .align 4 .b8 tile[64];",
-    )  # fmt: skip
-    assert problem(text, [128]).startswith("gpu-uninitialized: reads shared memory")
-
-
 def test_misaligned_vectors() -> None:
     text = kernel("""
     add.s64 %rd3, %rd1, %rd30;

@@ -133,20 +133,29 @@ def _out_of_bounds(
 # --- what is there --------------------------------------------------------------------------------
 
 
-def check_read(view: Space, frame: Frame, at: np.ndarray, request: Request) -> None:
-    """Check that there are values at offsets, and that no other thread writes them."""
+def check_read(
+    view: Space, frame: Frame, at: np.ndarray, request: Request, count: int = 1
+) -> np.ndarray | None:
+    """Check that there is memory at offsets, and that no other thread writes to it.
+
+    Returns where nothing was written to it, for each lane and each of `count` parts, or None if
+    there are values everywhere.
+    """
     memory = view.memory
     if not memory.maps:
-        return
+        return None
+    bad = None
     frame.batch.count_access(view.name, frame, at, request)
     width = min(request.bytes, 8)
     for part in range(0, request.bytes, width):
         states = memory.maps[width].take((at + part if part else at) // width)
         if (states != filled(FULL, width)).any():
             _bad_read(view, frame, at + part, states, request)
+            bad = _empty_parts(memory, frame, at, request.bytes, count)
     if view.races is not None:
         access = view.races.update if request.is_atomic else view.races.read
         access(frame, at, request)
+    return bad
 
 
 def check_write(view: Space, frame: Frame, at: np.ndarray, request: Request, state: int) -> None:
@@ -203,6 +212,8 @@ def check_atomic(
     states = memory.maps[request.bytes].take(at // request.bytes)
     if (states != filled(FULL, request.bytes)).any():
         _bad_read(view, frame, at, states, request)
+        if _has_byte(states, EMPTY, request.bytes).any():
+            _report_empty(view, frame, at, states, request)
     if view.races is not None:
         view.races.update(frame, at, request, is_ordered=is_ordered)
 
@@ -222,15 +233,37 @@ def _bad_read(
             f"reads {view.name} memory to which cp.async has not finished to copy",
             request.inst, frame, coming,
         )  # fmt: skip
-    empty = _has_byte(states, EMPTY, width) & active
-    if empty.any():
-        first = int(frame.spread(at)[empty][0])
-        where = f" ({batch.describe(first)})" if view.name == "global" else ""
-        batch.problem(
+
+
+def _report_empty(
+    view: Space, frame: Frame, at: np.ndarray, states: np.ndarray, request: Request
+) -> None:
+    bad = _has_byte(states, EMPTY, states.itemsize) & frame.active
+    if bad.any():
+        frame.batch.problem(
             Kind.UNINITIALIZED,
-            f"reads {view.name} memory that nothing was written to{where}",
-            request.inst, frame, empty,
+            f"{request.does} {view.name} memory that nothing was written to",
+            request.inst, frame, bad,
         )  # fmt: skip
+
+
+def _empty_parts(
+    memory: Memory, frame: Frame, at: np.ndarray, size: int, count: int
+) -> np.ndarray | None:
+    """Return which of the equal parts of accesses have bytes without a value, or None."""
+    width = size // count
+    states = memory.maps[width].reshape(-1, count).take(at // size, axis=0)
+    bad = _has_byte(states, EMPTY, width)
+    bad = np.broadcast_to(bad, (*frame.shape, count))
+    return bad if (bad & frame.active[..., None]).any() else None
+
+
+def empty(memory: Memory, frame: Frame, at: np.ndarray, source: int, width: int) -> None:
+    """Say that memory to which an undefined value was stored has none."""
+    bad = frame.batch.undefined.of(frame, source)
+    if bad is not None:
+        bad = bad & frame.active
+        memory.maps[width][frame.spread(at)[bad] // width] = filled(EMPTY, width)
 
 
 def _absent(view: Space, frame: Frame, at: np.ndarray, bad: np.ndarray, request: Request) -> None:

@@ -52,7 +52,7 @@ def atomic(inst: Instruction, slots: Slots) -> Step:
                 values[target] = result
 
     writes = () if target is None else (target,)
-    return Step(run, (slot, *sources, *writes), writes)
+    return Step(run, (slot, *sources, *writes), writes, (slot, *sources))
 
 
 def _combination(inst: Instruction) -> Combine:

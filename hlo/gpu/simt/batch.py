@@ -19,12 +19,13 @@ from hlo.gpu.simt.code import CompiledPiece, Kernel
 from hlo.gpu.simt.copies import Copy
 from hlo.gpu.simt.frame import LANES, Frame, Values
 from hlo.gpu.simt.layout import Layout
-from hlo.gpu.simt.memory import EMPTY, FULL, RESERVED, Memory
+from hlo.gpu.simt.memory import EMPTY, RESERVED, Memory
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.races import Races
 from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
 from hlo.gpu.simt.traffic import Tally
+from hlo.gpu.simt.undefined import Undefined
 
 _ALIGNMENT = 256
 
@@ -96,6 +97,7 @@ class Batch:
         self.exists = np.broadcast_to(self.thread < launch.threads, self.thread.shape)
         if launch.threads % LANES:
             self._set_alive(self.exists, int(np.count_nonzero(self.exists)))
+        self.undefined = Undefined()
         # Copies by cp.async that are not done, and groups of them that each thread has committed.
         self.copies: list[Copy] = []
         self.committed = np.zeros((self.warps, LANES), np.int32)
@@ -118,9 +120,7 @@ class Batch:
         memory = Memory(RESERVED + threads * stride, has_map=self.launch.has_checks and stride > 0)
         index = np.arange(self.warps * LANES, dtype=np.int64).reshape(-1, LANES)
         self.local_base = RESERVED + index * stride
-        if memory.map is not None:
-            # Unlike shared memory, LLVM reads undefined parts of what it spills and copies.
-            memory.define(RESERVED, threads * stride, FULL)
+        memory.define(RESERVED, threads * stride, EMPTY)
         return Space("local", memory, 0, layout.size, "local_base")
 
     def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:
@@ -219,6 +219,9 @@ class Batch:
             to = WAITING + number
         elif piece.chosen is not None:
             to = self._by_table(piece, values[piece.chosen], frame)
+        if self.undefined.slots:
+            used = (x for x in (piece.guard, piece.chosen) if x is not None)
+            self.undefined.require(frame, tuple(used), end, "branches by")
         if piece.guard is None:
             if opcode == "trap":
                 self.stop(Kind.TRAP, "reaches a trap", end, frame, frame.active)

@@ -25,6 +25,7 @@ from hlo.gpu.simt.layout import Layout, layout_of
 from hlo.gpu.simt.matrices import load_matrix, store_matrix
 from hlo.gpu.simt.slots import Slots
 from hlo.gpu.simt.steps import STEPS, Step, is_kept
+from hlo.gpu.simt.undefined import Flow, Undefined
 from hlo.gpu.simt.units import access_units
 
 # Instructions that are the machine's own.
@@ -139,7 +140,7 @@ class _Writer:
     def function(self) -> Run:
         """Return the function, as Python compiles it."""
         lines = self._lines or ["pass"]
-        text = "def run(v, f):\n    " + "\n    ".join(lines)
+        text = "def run(v, f):\n    u = f.batch.undefined.slots\n    " + "\n    ".join(lines)
         exec(compile(text, "<kernel>", "exec"), self._names)
         run: Run = self._names["run"]
         return run
@@ -153,32 +154,51 @@ class _Writer:
 
     def _own(self, step: Step, inst: Instruction) -> None:
         name = self._name(step.run)
+        follow = self._following(step, inst)
         if inst.guard is None:
             self.note(step.reads, step.writes)
+            if follow:
+                self._lines.append(f"if u: {follow}(v, f)")
             self._lines.append(f"{name}(v, f)")
             return
         guard = self._slots.register(inst.guard)
+        if step.needs:
+            self._lines.append(f"if u: {self._name(_needs(inst, (guard,)))}(v, f)")
         self.note((guard, *step.reads, *step.writes), step.writes)
         kept = "".join(f"o{w} = v[{w}]; " for w in step.writes)
         self._lines.append(f"g = f.guarded(v[{guard}], {inst.guard_negated})")
         self._lines.append("if g is not None:")
+        if follow:
+            self._lines.append(f"    if u: {follow}(v, g)")
         self._lines.append(f"    {kept}{name}(v, g)")
         for slot in step.writes:
             merged = f"where(g.active, v[{slot}], o{slot})"
             self._lines.append(f"    if g is not f: v[{slot}] = {merged}")
 
+    def _following(self, step: Step, inst: Instruction) -> str:
+        """Return the name of what follows undefined values through a step, if any does."""
+        if step.needs:
+            return self._name(_needs(inst, step.needs, () if step.follows else step.writes))
+        if step.writes and not step.follows:
+            return self._name(Flow(inst, step.reads, step.writes).run)
+        return ""
+
     def _arithmetic(self, inst: Instruction) -> None:
         operation = operation_of(inst, self._registers)
-        texts = [
+        taken = [
             self._source(operand, type_)
             for operand, type_ in zip(sources(inst), operation.operands, strict=True)
         ]
+        texts = [text for _, text in taken]
         if operation.lanes:
             self._check_lanes(inst, texts)
             texts = ["f.active", *(f"f.spread({text})" for text in texts)]
         call = f"{self._name(operation.apply)}({', '.join(texts)})"
         slots = [self._slots.register(x) if is_kept(x) else None for x in destinations(inst)]
         written = [slot for slot in slots if slot is not None]
+        guarded = None if inst.guard is None else self._slots.register(inst.guard)
+        flow = Flow(inst, tuple(slot for slot, _ in taken), tuple(written), guarded)
+        self._lines.append(f"if u: {self._name(flow.run)}(v, f)")
         names = ", ".join("_" if slot is None else f"v[{slot}]" for slot in slots)
         if inst.guard is None:
             self.note((), written)
@@ -203,17 +223,29 @@ class _Writer:
         elif "aligned" in inst.modifiers:
             self._lines.append(f"{self._name(check_whole_warps)}({said}, f)")
 
-    def _source(self, operand: Operand, type_: np.dtype[Any]) -> str:
-        """Return the expression of a source operand."""
+    def _source(self, operand: Operand, type_: np.dtype[Any]) -> tuple[int, str]:
+        """Return the slot of a source operand, and the expression."""
         inverted = isinstance(operand, Negated)
         slot = self._slots.operand(operand.reg if isinstance(operand, Negated) else operand, type_)
         self.note((slot,), ())
-        return f"~v[{slot}]" if inverted else f"v[{slot}]"
+        return slot, f"~v[{slot}]" if inverted else f"v[{slot}]"
 
     def _name(self, value: Any) -> str:
         name = f"c{len(self._names)}"
         self._names[name] = value
         return name
+
+
+def _needs(inst: Instruction, slots: tuple[int, ...], defines: tuple[int, ...] = ()) -> Run:
+    """Return what reports undefined values of slots, and takes those of others as defined."""
+
+    def run(values: Values, frame: Frame) -> None:
+        undefined: Undefined = frame.batch.undefined
+        undefined.require(frame, slots, inst, "accesses memory by")
+        for slot in defines:
+            undefined.define(frame, slot, None)
+
+    return run
 
 
 def _set_live_values(pieces: list[CompiledPiece]) -> None:

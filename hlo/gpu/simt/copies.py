@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hlo.gpu.ptx.records import Immediate, Instruction
 from hlo.gpu.simt.access import Resolved, arrive, check_read, check_write, resolver
 from hlo.gpu.simt.frame import Frame, Values
-from hlo.gpu.simt.memory import COMING
+from hlo.gpu.simt.memory import COMING, FULL
 from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.slots import Slots, unsupported
 from hlo.gpu.simt.steps import Step, address_of
@@ -20,7 +20,8 @@ class Copy:
     """What lanes have begun to copy.
 
     at: offsets in shared memory. data: words of 32 bits, in a last axis. group: how many groups
-    each lane had committed before.
+    each lane had committed before. states: what the map says of the bytes of the source, or None
+    if all have values.
     """
 
     frame: Frame
@@ -28,6 +29,7 @@ class Copy:
     data: np.ndarray
     group: np.ndarray
     request: Request
+    states: np.ndarray | None = None
 
 
 def copy(inst: Instruction, slots: Slots) -> Step:
@@ -64,25 +66,37 @@ def _begin(inst: Instruction, slots: Slots) -> Step:
         data = np.zeros((*frame.shape, size.bits // 4), np.uint32)
         # A lane that takes nothing reads nothing, wherever its address may be.
         some = frame if taken is None else frame.guarded(values[taken] > 0, negated=False)
+        states = None
         if some is not None:
-            data = _words(resolve_source(values, some)[0], reads, data)
+            data, states = _words(resolve_source(values, some)[0], reads, data)
         if taken is not None:
             word = 4 * np.arange(size.bits // 4)
             data = np.where(word < frame.spread(values[taken])[..., None], data, np.uint32(0))
         batch = frame.batch
         group = frame.of_warps(batch.committed)
-        batch.copies.append(Copy(frame, at, data, group, writes))
+        batch.copies.append(Copy(frame, at, data, group, writes, states))
 
-    return Step(run, (to, begin) if taken is None else (to, begin, taken))
+    read = (to, begin) if taken is None else (to, begin, taken)
+    return Step(run, read, (), read)
 
 
-def _words(resolved: Resolved, request: Request, data: np.ndarray) -> np.ndarray:
+def _words(
+    resolved: Resolved, request: Request, data: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return words of the source, those of `data` for other lanes, and the map of them."""
     view, frame, at = resolved
     at = frame.spread(at)
-    check_read(view, frame, at, request)
+    states = None
+    if check_read(view, frame, at, request, request.bytes // 4) is not None:
+        states = view.memory.maps[1].reshape(-1, request.bytes).take(at // request.bytes, axis=0)
     rows = view.memory.views[4].reshape(-1, data.shape[-1])
     found = rows.take(at // request.bytes, axis=0)
-    return found if frame.mask is None else np.where(frame.mask[..., None], found, data)
+    if frame.mask is None:
+        return found, states
+    mask = frame.mask[..., None]
+    if states is not None:
+        states = np.where(mask, states, np.uint8(FULL))
+    return np.where(mask, found, data), states
 
 
 def _commit(values: Values, frame: Frame) -> None:
@@ -112,7 +126,7 @@ def _wait(frame: Frame, count: int) -> None:
         if finished < begun.frame.count:
             left = begun.frame.active & ~done
             narrowed = begun.frame.narrowed(left, int(np.count_nonzero(left)))
-            rest.append(Copy(narrowed, begun.at, begun.data, begun.group, begun.request))
+            rest.append(replace(begun, frame=narrowed))
     batch.copies = rest
 
 
@@ -125,3 +139,6 @@ def _finish(begun: Copy, done: np.ndarray, count: int) -> None:
     rows = view.memory.views[4].reshape(-1, begun.data.shape[-1])
     rows[at[done] // begun.request.bytes] = begun.data[done]
     arrive(view, frame, at, begun.request)
+    if begun.states is not None:
+        states = view.memory.maps[1].reshape(-1, begun.request.bytes)
+        states[at[done] // begun.request.bytes] = begun.states[done]

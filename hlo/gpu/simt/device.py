@@ -17,6 +17,7 @@ from hlo.gpu.simt.launch import LaunchState
 from hlo.gpu.simt.layout import GLOBAL_BASE
 from hlo.gpu.simt.machine import Machine
 from hlo.gpu.simt.memory import EMPTY, FULL
+from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.report import SimtReport
 
 _LIMIT = 1 << 28
@@ -70,7 +71,16 @@ class SimtDevice(Device):
 
     def read(self, address: int, data: np.ndarray) -> None:
         begin = self._range(address, data.size)
-        data[:] = self.heap.memory.bytes[begin : begin + data.size]
+        memory = self.heap.memory
+        data[:] = memory.bytes[begin : begin + data.size]
+        if memory.map is not None:
+            empty = np.flatnonzero(memory.map[begin : begin + data.size] == EMPTY)
+            if len(empty):
+                raise HloError.at(
+                    Kind.UNINITIALIZED.value,
+                    f"the host reads memory that nothing was written to: "
+                    f"{self.heap.describe(begin + int(empty[0]))}",
+                )
 
     def copy(self, target: int, source: int, size: int) -> None:
         to, begin = self._range(target, size), self._range(source, size)

@@ -35,6 +35,7 @@ class Threads(Protocol):
     shared_base: np.ndarray
     local_base: np.ndarray
     copies: list[Any]
+    undefined: Any
     committed: np.ndarray
 
     def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:

@@ -29,7 +29,8 @@ def load_matrix(inst: Instruction, slots: Slots) -> Step:
         some = _rows(frame, len(targets))
         for view, lanes, at in resolve(values, some):
             at = lanes.spread(at)
-            check_read(view, lanes, at, request)
+            bad = check_read(view, lanes, at, request, 8)
+            undefined = frame.batch.undefined
             rows = view.memory.views[2].reshape(-1, 8).take(at // _ROW_BYTES, axis=0)
             for n, target in enumerate(targets):
                 matrix = rows[:, n * _ROWS : (n + 1) * _ROWS, :]
@@ -37,8 +38,19 @@ def load_matrix(inst: Instruction, slots: Slots) -> Step:
                     matrix = matrix.swapaxes(1, 2)
                 words = np.ascontiguousarray(matrix).view(np.uint32)
                 values[target] = words.reshape(-1, LANES)
+                if bad is not None or undefined.slots:
+                    lost = None if bad is None else _words_of(bad, n, is_transposed)
+                    undefined.define(frame, target, lost, inst)
 
-    return Step(run, (slot,), targets)
+    return Step(run, (slot,), targets, (slot,), follows=True)
+
+
+def _words_of(bad: np.ndarray, number: int, is_transposed: bool) -> np.ndarray:
+    """Return which words of a matrix have an undefined element, as lanes get them."""
+    matrix = bad[:, number * _ROWS : (number + 1) * _ROWS, :]
+    if is_transposed:
+        matrix = matrix.swapaxes(1, 2)
+    return np.asarray(matrix.reshape(-1, _ROWS, 4, 2).any(axis=-1).reshape(-1, LANES))
 
 
 def store_matrix(inst: Instruction, slots: Slots) -> Step:
@@ -64,7 +76,7 @@ def store_matrix(inst: Instruction, slots: Slots) -> Step:
             rows = view.memory.views[2].reshape(-1, 8)
             rows[at[lanes.active] // _ROW_BYTES] = data[lanes.active]
 
-    return Step(run, (slot, *sources))
+    return Step(run, (slot, *sources), (), (slot, *sources))
 
 
 def _registers(inst: Instruction, operand: int, slots: Slots) -> tuple[int, ...]:

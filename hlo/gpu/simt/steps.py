@@ -14,6 +14,7 @@ from hlo.gpu.simt.access import (
     Resolver,
     check_read,
     check_write,
+    empty,
     fetch,
     fetch_several,
     put,
@@ -35,11 +36,17 @@ _WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCA
 
 @dataclass(frozen=True)
 class Step:
-    """What an instruction does to the values of a frame; slots that it reads and writes."""
+    """What an instruction does to the values of a frame; slots that it reads and writes.
+
+    needs: slots whose values may not be undefined. follows: whether it says itself which results
+    are undefined.
+    """
 
     run: Callable[[Values, Frame], None]
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
+    follows: bool = False
 
 
 def elements(operand: Operand) -> tuple[Operand, ...]:
@@ -92,20 +99,23 @@ def load(inst: Instruction, slots: Slots) -> Step:
     def run(values: Values, frame: Frame) -> None:
         found = resolve(values, frame)
         for view, lanes, at in found:
-            check_read(view, lanes, at, request)
+            bad = check_read(view, lanes, at, request, len(targets))
             if len(targets) == 1:
                 parts = [fetch(view.memory, at, width)]
             else:
                 several = fetch_several(view.memory, at, width, len(targets))
                 parts = [several[..., n] for n in range(len(targets))]
-            for target, part in zip(targets, parts, strict=True):
+            undefined = frame.batch.undefined
+            for n, (target, part) in enumerate(zip(targets, parts, strict=True)):
                 if target is not None:
+                    if bad is not None or undefined.slots:
+                        undefined.define(lanes, target, None if bad is None else bad[..., n], inst)
                     part = widen(part)
                     if len(found) > 1:
                         part = np.where(lanes.active, part, values[target])
                     values[target] = part
 
-    return Step(run, (slot,), written)
+    return Step(run, (slot,), written, (slot,), follows=True)
 
 
 def _load_parameter(inst: Instruction, slots: Slots, targets: list[int | None]) -> Step:
@@ -154,8 +164,11 @@ def store(inst: Instruction, slots: Slots) -> Step:
         for view, lanes, at in resolve(values, frame):
             check_write(view, lanes, at, request, FULL)
             put(view.memory, lanes, at, parts, width)
+            if frame.batch.undefined.slots and view.memory.map is not None:
+                for n, source in enumerate(sources):
+                    empty(view.memory, lanes, at + n * width, source, width)
 
-    return Step(run, (slot, *sources))
+    return Step(run, (slot, *sources), (), (slot,))
 
 
 # --- addresses ------------------------------------------------------------------------------------
