@@ -61,12 +61,11 @@ class _WholeRows:
         s, first = _rows(k, shape, k.tables[self.roots])
         b = s.b
         with s.each(p.n, by_rows=not p.is_contiguous(p.before)) as (row, at):
-            there = b.add(first, row)
-            with b.when(b.compare("slt", there, total)):
-                value = ends.read(there, at)
-                if self.chirp is not None:
-                    value = self.chirp.multiply(k, type_, value, at)
-                s.put(value, row, at)
+            # Rows that there are none of are copies of the last one.
+            value = ends.read(b.minimum(b.add(first, row), total - 1), at)
+            if self.chirp is not None:
+                value = self.chirp.multiply(k, type_, value, at)
+            s.put(value, row, at)
         if self.chirp is not None and self.spectrum is not None:
             _clear(s, p.n)
             s.transform()
@@ -153,10 +152,9 @@ class _Columns:
         s, first = _rows(k, shape, k.tables[self.roots])
         b = s.b
         with s.each(r.n1, by_rows=True) as (row, at):
-            there = b.add(first, row)
-            with b.when(b.compare("slt", there, total)):
-                place = b.add(b.mul(at, r.n2), b.urem(there, r.n2))
-                s.put(self._number(k, b.udiv(there, r.n2), place), row, at)
+            there = b.minimum(b.add(first, row), total - 1)
+            place = b.add(b.mul(at, r.n2), b.urem(there, r.n2))
+            s.put(self._number(k, b.udiv(there, r.n2), place), row, at)
         s.transform()
         between = ScratchRows(k, r.scratch, r.n, type_)
         with s.each(r.n1, by_rows=True) as (row, at):
@@ -204,9 +202,7 @@ class _Lines:
         s, first = _rows(k, shape, k.tables[self.roots])
         b, between = s.b, ScratchRows(k, r.scratch, r.n2, type_)
         with s.each(r.n2, by_rows=False) as (row, at):
-            there = b.add(first, row)
-            with b.when(b.compare("slt", there, total)):
-                s.put(between.read(there, at), row, at)
+            s.put(between.read(b.minimum(b.add(first, row), total - 1), at), row, at)
         s.transform()
         with s.each(r.n2, by_rows=True) as (row, at):
             there = b.add(first, row)
