@@ -205,20 +205,20 @@ class Reserved:
 
     def __init__(self, symbol: str, data: np.ndarray) -> None:
         self._data = data
-        self._mark = hashlib.sha512(f"hlo-tools data {symbol} {data.size}".encode()).digest()
-        rest = max(0, data.size - len(self._mark))
+        self.mark = hashlib.sha512(f"hlo-tools data {symbol} {data.size}".encode()).digest()
+        rest = max(0, data.size - len(self.mark))
         self.definition = (
             f"@{symbol} = hidden externally_initialized constant "
-            f"<{{ [{len(self._mark)} x i8], [{rest} x i8] }}> "
-            f'<{{ [{len(self._mark)} x i8] c"{_escaped(self._mark)}", '
+            f"<{{ [{len(self.mark)} x i8], [{rest} x i8] }}> "
+            f'<{{ [{len(self.mark)} x i8] c"{_escaped(self.mark)}", '
             f"[{rest} x i8] zeroinitializer }}>, align {ALIGNMENT}\n"
         )
 
     def fill(self, code: bytes) -> bytes:
         """Return an object file with the data in it."""
-        at = code.find(self._mark)
-        assert at >= 0 and code.find(self._mark, at + 1) < 0, "the mark is there once"
+        at = code.find(self.mark)
+        assert at >= 0 and code.find(self.mark, at + 1) < 0, "the mark is there once"
         filled = bytearray(code)
-        filled[at : at + len(self._mark)] = bytes(len(self._mark))
+        filled[at : at + len(self.mark)] = bytes(len(self.mark))
         filled[at : at + self._data.size] = self._data.data
         return bytes(filled)

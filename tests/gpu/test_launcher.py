@@ -196,6 +196,30 @@ def test_many_arrays_have_no_typed_function(tmp_path: Path, driver: Path) -> Non
     assert "int m(" not in (tmp_path / "m.h").read_text()
 
 
+CONSTANTS = """HloModule constants
+ENTRY e { x = f32[40] parameter(0)
+  c = f32[40] constant({VALUES})
+  k = s8[3] constant({1, -2, 3})
+  y = f32[40] add(x, c)
+  ROOT r = (f32[40], s8[3]) tuple(y, k) }
+""".replace("VALUES", ", ".join(str(n * n / 8) for n in range(40)))
+
+
+@pytest.mark.parametrize("kind", [".c", ".o", ".a"])
+def test_constants_are_in_every_form(kind: str, tmp_path: Path, driver: Path) -> None:
+    code = code_of(CONSTANTS)
+    for path, data in code.example("m.hlo", str(tmp_path)).items():
+        Path(path).write_bytes(data)
+    (tmp_path / "m.c").unlink()
+    (tmp_path / f"m{kind}").write_bytes(code.write(kind, f"m{kind}"))
+    build_program(tmp_path, ["example.c", f"m{kind}"], driver)
+    done = run_program(tmp_path, driver)
+    assert done.stdout.splitlines() == [
+        "out0 f32[40]{0}: 0 0.125 0.5 1.125 2 3.125 4.5 6.125", "out1 s8[3]{0}: 1 -2 3",
+    ]  # fmt: skip
+    assert (tmp_path / "report").read_text() == CLEAN
+
+
 # --- what goes wrong ----------------------------------------------------------------------------
 
 

@@ -17,9 +17,10 @@ from hlo.gpu.plan import LaunchPlan
 from hlo.gpu.ptxas import assemble
 from hlo.llvm import LlvmModule
 from hlo.objects.archive import archive
+from hlo.objects.exports import Reserved
 from hlo.objects.gpu.example import gpu_example_texts
 from hlo.objects.gpu.header import gpu_exports, gpu_header
-from hlo.objects.gpu.launcher import DRIVER, Embedded, launcher
+from hlo.objects.gpu.launcher import DRIVER, Embedded, constants_of, launcher
 from hlo.objects.gpu.targets import GpuPlatform
 from hlo.objects.interface import Interface
 from hlo.runtime.assembly import assembly_of, optimized_text
@@ -56,7 +57,7 @@ class GpuCode:
             case ".ll":
                 return optimized_text(self.module, self.platform.target.cpu).encode()
             case ".c":
-                return self.launcher.encode()
+                return self.launcher().encode()
             case ".o":
                 return self._object(linker)
             case ".a":
@@ -85,7 +86,7 @@ class GpuCode:
         name, at = self.interface.symbol, PurePath(folder)
         texts = gpu_example_texts(self.interface, PurePath(source).name)
         return {
-            str(at / f"{name}.c"): self.launcher.encode(),
+            str(at / f"{name}.c"): self.launcher().encode(),
             **self.headers(source, str(at / f"{name}.h")),
             **{str(at / path): text.encode() for path, text in texts.items()},
         }
@@ -95,15 +96,17 @@ class GpuCode:
         """The kernels in assembly: PTX."""
         return assembly_of(self.module, self.platform.target.cpu)
 
-    @cached_property
-    def launcher(self) -> str:
-        """A C source that runs the program. Raises HloError where C has no means to."""
+    def launcher(self, constants: bytes | None = None) -> str:
+        """Return a C source that runs the program. Raises HloError where C has no means to.
+
+        constants: what stands for them.
+        """
         self._need_launcher()
         code = self._cubin if self.has_cubin else self.assembly.encode()
         embedded = Embedded(code, self.platform.capabilities(is_machine_code=self.has_cubin))
         return launcher(
             self.interface, self.plan, self.size_checks, embedded, PurePath(self.source).name,
-            f"{self.interface.symbol}.h",
+            f"{self.interface.symbol}.h", constants=constants,
         )  # fmt: skip
 
     @cached_property
@@ -121,7 +124,12 @@ class GpuCode:
 
     def _object(self, linker: str) -> bytes:
         command = shlex.split(linker) if linker else _compiler()
-        return _compiled(command, self.launcher)
+        data = constants_of(self.plan)
+        if not data.size:
+            return _compiled(command, self.launcher())
+        # A compiler takes minutes for large constants.
+        reserved = Reserved(f"{self.interface.symbol}.constants", data)
+        return reserved.fill(_compiled(command, self.launcher(reserved.mark)))
 
 
 def _compiler() -> list[str]:

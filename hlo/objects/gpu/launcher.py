@@ -18,8 +18,8 @@ from hlo.runtime.program import constant_data
 _INCLUDE = Path(__file__).parent.parent.parent / "include"
 # The declarations of the driver's functions.
 DRIVER = _INCLUDE / "hlo_cuda_driver.h"
-# Words of 64 bits in a line of C.
-_WORDS_IN_LINE = 5
+# Words of 64 bits in a line of C, and the characters of each: 0x, 16 digits, a comma, a space.
+_WORDS_IN_LINE, _WORD_DIGITS = 5, 20
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ class Embedded:
 
 def launcher(
     interface: Interface, plan: LaunchPlan, size_checks: Mapping[int, str], embedded: Embedded,
-    source: str, file: str,
+    source: str, file: str, *, constants: bytes | None = None,
 ) -> str:  # fmt: skip
     """Return a C source that runs a launch plan.
 
     size_checks: see `Tables`. source: what the module was read from. file: name of the header that
-    goes with it, whose text it holds.
+    goes with it, whose text it holds. constants: the beginning of their memory, with zeros after
+    it; by default all that the plan says.
     """
     tables = Tables(plan, size_checks)
-    constants = constant_data(plan.constant_bytes, plan.constants)[: plan.constant_bytes]
     lines = [
         "/* Compile it as C99 or later; with HLO_USE_CUDA_H for the declarations of cuda.h. */",
         gpu_header(interface, source, file),
@@ -60,7 +60,7 @@ def launcher(
         *_signature(interface),
         "",
         *_words("hlo_gpu_code", embedded.code + b"\0"),
-        *_words("hlo_gpu_constants", bytes(constants)),
+        *_constants(plan, constants),
         *_plan(interface, tables, embedded),
         "",
         *_functions(interface),
@@ -69,14 +69,34 @@ def launcher(
     return "\n".join(lines)
 
 
-def _words(name: str, data: bytes) -> list[str]:
-    """Return data as an array of words, little-endian as all machines that have CUDA."""
-    if not data:
+def constants_of(plan: LaunchPlan) -> np.ndarray:
+    """Return the constants of a plan in one piece, as bytes."""
+    return constant_data(plan.constant_bytes, plan.constants)[: plan.constant_bytes]
+
+
+def _constants(plan: LaunchPlan, given: bytes | None) -> list[str]:
+    if not plan.constant_bytes:
         return []
-    padded = data + bytes(-len(data) % 8)
-    words = [f"0x{word:x}" for word in np.frombuffer(padded, "<u8").tolist()]
-    rows = [words[at : at + _WORDS_IN_LINE] for at in range(0, len(words), _WORDS_IN_LINE)]
-    return [f"static const uint64_t {name}[] = {{", *(f"    {', '.join(r)}," for r in rows), "};"]
+    data = constants_of(plan).tobytes() if given is None else given
+    return _words("hlo_gpu_constants", data, max(plan.constant_bytes, len(data)))
+
+
+def _words(name: str, data: bytes, size: int = 0) -> list[str]:
+    """Return data as an array of words, little-endian as all machines that have CUDA.
+
+    size: of the array in bytes, if that is more than the data, which zeros follow then.
+    """
+    words = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
+    digits = np.frombuffer(words.astype(">u8").tobytes().hex().encode(), np.uint8)
+    shown = np.empty((len(words), _WORD_DIGITS), np.uint8)
+    shown[:, :2] = np.frombuffer(b"0x", np.uint8)
+    shown[:, 2:18] = digits.reshape(-1, 16)
+    shown[:, 18] = ord(",")
+    shown[:, 19] = ord(" ")
+    shown[_WORDS_IN_LINE - 1 :: _WORDS_IN_LINE, 19] = ord("\n")
+    count = -(-max(size, len(data)) // 8)
+    text = shown.tobytes().decode().rstrip()
+    return [f"static const uint64_t {name}[{count}] = {{", text, "};"]
 
 
 def _signature(interface: Interface) -> list[str]:
