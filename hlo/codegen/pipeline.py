@@ -160,10 +160,15 @@ def plan_program(
     entry = flatten(comp)
     observe("flat", lambda: report.tree(entry))
     # Fusion: what is a kernel of its own, and what is computed inside of others.
-    chains, rows = target.has_chains, target.row_limits
-    roles = assign_roles(entry, chains=chains, rows=rows)
+    chains, endings, rows = target.has_chains, target.has_endings, target.row_limits
+    roles = assign_roles(entry, chains=chains, endings=endings, rows=rows)
     roles = fuse_siblings(
-        entry, roles, chains=chains, rows=rows, joins_reduction=target.joins_reduction
+        entry,
+        roles,
+        chains=chains,
+        endings=endings,
+        rows=rows,
+        joins_reduction=target.joins_reduction,
     )
     # Parts of arrays in memory are read by their addresses.
     read_parts_in_place(entry, roles)
@@ -172,7 +177,7 @@ def plan_program(
     order = order_kernels(entry, live)
     if order.has_copies:
         # Those have readers of their own, and so have the values that they are copies of.
-        roles = assign_roles(entry, chains=chains, rows=rows)
+        roles = assign_roles(entry, chains=chains, endings=endings, rows=rows)
         read_parts_in_place(entry, roles)
     if order.is_new_order:
         live = live_ranges(entry, roles)

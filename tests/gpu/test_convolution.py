@@ -72,3 +72,17 @@ def test_patches_are_copied_asynchronously() -> None:
     code = program(convolution(LARGE[0], "f16"))[1]
     assert "cp.async.cg.shared.global" in code
     assert "st.shared" not in code
+
+
+def test_bias_and_activation_are_part_of_it() -> None:
+    text = """
+HloModule m
+ENTRY e {
+  x = f32[2,9,9,16] parameter(0) w = f32[3,3,16,32] parameter(1) b = f32[32] parameter(2)
+  c = f32[2,9,9,32] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+  bb = f32[2,9,9,32] broadcast(b), dimensions={3} s = f32[2,9,9,32] add(c, bb)
+  z = f32[] constant(0) zz = f32[2,9,9,32] broadcast(z), dimensions={}
+  ROOT r = f32[2,9,9,32] maximum(s, zz)
+}"""
+    check_emulated(text)
+    assert len(program(text)[0].plan.launches) == 1

@@ -145,6 +145,53 @@ def test_operands_that_are_no_matrices(body: str) -> None:
     check_emulated(f"HloModule m\nENTRY e {{ {body} }}")
 
 
+ENDINGS = {
+    "bias and activation": """
+      a = f32[25,12] parameter(0) w = f32[12,64] parameter(1) bias = f32[64] parameter(2)
+      d = f32[25,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      bb = f32[25,64] broadcast(bias), dimensions={1} s = f32[25,64] add(d, bb)
+      ROOT r = f32[25,64] tanh(s)""",
+    "conversion": """
+      a = bf16[70,64] parameter(0) w = bf16[64,64] parameter(1) bias = bf16[64] parameter(2)
+      d = bf16[70,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      bb = bf16[70,64] broadcast(bias), dimensions={1} s = bf16[70,64] add(d, bb)
+      ROOT r = f32[70,64] convert(s)""",
+    "residual": """
+      x = f32[64,64] parameter(0) w = f32[64,64] parameter(1)
+      d = f32[64,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      s = f32[64,64] add(d, x) ROOT r = f32[64,64] tanh(s)""",
+    "index": """
+      a = bf16[3,40,64] parameter(0) w = bf16[3,64,48] parameter(1)
+      d = f32[3,40,48] dot(a, w), lhs_batch_dims={0}, rhs_batch_dims={0},
+        lhs_contracting_dims={2}, rhs_contracting_dims={1}
+      i = f32[3,40,48] iota(), iota_dimension=1 ROOT m = f32[3,40,48] multiply(d, i)""",
+    "transposed": """
+      a = bf16[40,64] parameter(0) w = bf16[64,48] parameter(1)
+      d = f32[40,48] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      t = f32[48,40] transpose(d), dimensions={1,0} ROOT m = f32[48,40] tanh(t)""",
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_what_is_computed_of_each_sum(name: str) -> None:
+    text = f"HloModule m\nENTRY e {{ {ENDINGS[name]} }}"
+    check_emulated(text)
+    assert len(program(text)[0].plan.launches) == 1
+
+
+def test_what_is_computed_of_sums_of_parts() -> None:
+    text = """
+HloModule m
+ENTRY e {
+  a = bf16[32,4096] parameter(0) w = bf16[4096,64] parameter(1) bias = f32[64] parameter(2)
+  d = f32[32,64] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bb = f32[32,64] broadcast(bias), dimensions={1} s = f32[32,64] add(d, bb)
+  ROOT r = f32[32,64] multiply(s, s)
+}"""
+    check_emulated(text)
+    assert len(program(text)[0].plan.launches) == 2
+
+
 def test_copies_are_asynchronous_in_all_layouts() -> None:
     for et, (lhs, rhs) in product(("f16", "f32"), product(("mk", "km"), ("kn", "nk"))):
         code = program(dot((256, 256, 256), et, "f32", lhs, rhs))[1]

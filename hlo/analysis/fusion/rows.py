@@ -27,6 +27,7 @@ from hlo.values.types import ArrayShape
 # Bytes of a row's arrays that are kept on the stack.
 _KEPT_BYTES = 65536
 RENAMED = frozenset({"reshape", "transpose", "copy"})
+PRODUCTS = frozenset({"dot", "convolution"})
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
     for inst in _in_order(rows):
         if inst is rows.root or roles[inst] is not Role.FUSED:
             continue
-        if inst.opcode == "dot":
+        if inst.opcode in PRODUCTS:
             continue  # all its rows are there before, see `chains`
         if inst.opcode == "reduce":
             found.append((inst, False))
@@ -253,7 +254,7 @@ def walk_rows(
         walked.clear()
         visit(rows.root, rows.order)
     for start in grown or ():
-        if start not in walked and start.opcode != "dot":
+        if start not in walked and start.opcode not in PRODUCTS:
             for loop_dims in uses[start]:
                 visit(start, loop_dims)
     while todo:
@@ -268,7 +269,7 @@ def walk_rows(
             return False
         role = changes.get(node) or roles[node]
         renamed = role is Role.ALIAS and node.opcode in RENAMED
-        if node.opcode != "dot" and (role is Role.FUSED or renamed):
+        if node.opcode not in PRODUCTS and (role is Role.FUSED or renamed):
             visit(node, loop_dims)
     return True
 

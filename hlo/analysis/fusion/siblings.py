@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
-from hlo.analysis.fusion.chains import chain_of
+from hlo.analysis.fusion.endings import product_in
 from hlo.analysis.fusion.operations import (
     CACHED_BYTES,
     MAX_INSTRUCTIONS,
@@ -96,7 +96,7 @@ class _Siblings:
             return is_alone and self.joins_reduction(inst)
         if not is_on_demand(inst):
             return False
-        if rows_of(inst, self.roles) is not None or chain_of(inst, self.roles) is not None:
+        if rows_of(inst, self.roles) is not None or product_in(inst, self.roles) is not None:
             return False
         return not transposed_reads(inst, self.roles, loop_order(shape))
 

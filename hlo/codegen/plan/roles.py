@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Mapping
 
 from hlo.analysis.fusion.chains import absorb_chains
+from hlo.analysis.fusion.endings import absorb_endings
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
 from hlo.analysis.fusion.roles import Role, roles_in
 from hlo.analysis.fusion.rows import USUAL_ROWS, RowLimits, absorb_rows
@@ -21,12 +22,17 @@ from hlo.values.types import TupleShape
 
 
 def assign_roles(
-    entry: Computation, *, chains: bool = True, rows: RowLimits = USUAL_ROWS
+    entry: Computation,
+    *,
+    chains: bool = True,
+    endings: bool = False,
+    rows: RowLimits = USUAL_ROWS,
 ) -> dict[Instruction, Role]:
     """Return the role of every instruction of a flattened computation tree.
 
     chains: whether products are fused into the kernels that use them. The fusions of passes have
-    none. rows: which rows are computed by one kernel.
+    none. endings: whether products are fused into kernels that compute something of each element of
+    their results. rows: which rows are computed by one kernel.
     """
     roles: dict[Instruction, Role] = {}
     for comp in computations_of(entry):
@@ -34,6 +40,8 @@ def assign_roles(
         absorb_rows(comp, own, rows)
         if chains:
             absorb_chains(comp, own)
+        if endings:
+            absorb_endings(comp, own)
         roles |= own
     return roles
 
@@ -43,6 +51,7 @@ def fuse_siblings(
     roles: dict[Instruction, Role],
     *,
     chains: bool = True,
+    endings: bool = False,
     rows: RowLimits = USUAL_ROWS,
     joins_reduction: Callable[[Instruction], bool] = lambda _: False,
 ) -> dict[Instruction, Role]:
@@ -51,7 +60,7 @@ def fuse_siblings(
     joins_reduction: which reductions may be one kernel with others.
     """
     if any([_fuse_siblings(comp, roles, joins_reduction) for comp in computations_of(entry)]):
-        return assign_roles(entry, chains=chains, rows=rows)
+        return assign_roles(entry, chains=chains, endings=endings, rows=rows)
     return roles
 
 

@@ -102,6 +102,12 @@ class Target(ABC):
         return True
 
     @property
+    def has_endings(self) -> bool:
+        """True when products compute what is made of each element of their results, see
+        `endings`."""
+        return False
+
+    @property
     def row_limits(self) -> RowLimits:
         """Which rows are computed by one kernel, reductions and all, see `rows`."""
         from hlo.analysis.fusion.rows import USUAL_ROWS

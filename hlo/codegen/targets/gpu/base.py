@@ -105,6 +105,10 @@ class Gpu(LlvmTarget):
         return False
 
     @property
+    def has_endings(self) -> bool:
+        return True
+
+    @property
     def row_limits(self) -> RowLimits:
         from hlo.analysis.fusion.rows import RowLimits
 

@@ -15,6 +15,7 @@ from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.fft import fft
 from hlo.codegen.targets.gpu.kernels.linalg import cholesky, triangular
 from hlo.codegen.targets.gpu.kernels.matmul import contraction, convolution
+from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.rows import plan_rows
 from hlo.codegen.targets.gpu.kernels.sort import sort, topk
 from hlo.codegen.targets.gpu.kernels.transpose import plan_transposes
@@ -36,6 +37,11 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
     **triangular.PLANNERS,
     **update.PLANNERS,
 }
+# Of products that are fused into kernels.
+ENDED_PLANNERS: dict[str, Callable[[Site, Mapping[Instruction, Role], Gpu], Plan]] = {
+    "dot": contraction.plan_dot_at,
+    "convolution": convolution.plan_convolution_at,
+}
 
 
 def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu) -> Plan:
@@ -44,6 +50,9 @@ def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu)
         if inst.operands[0].opcode == "reduce":
             return reduce.plan_reductions(inst.operands, roles)
         return Plan((emit_elements,))
+    site = Site.ended(inst, roles) if is_on_demand(inst) else None
+    if site is not None:
+        return ENDED_PLANNERS[site.product.opcode](site, roles, gpu)
     if is_on_demand(inst) and rows_of(inst, roles) is None:
         return plan_transposes(inst, roles) or Plan((emit_elements,))
     if is_on_demand(inst) or inst.opcode == "reduce":

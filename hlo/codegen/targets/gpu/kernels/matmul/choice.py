@@ -18,6 +18,7 @@ from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import THREADS, FmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
+from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, WarpTiling
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
@@ -32,39 +33,41 @@ _LEAST_SPLIT = 1 << 20
 # The fewest tiles along k that a part of it has.
 _LEAST_STEPS = 8
 # Registers of 32 bits for the sums of a thread, at the most.
-_SUM_REGISTERS = 64
+_SUM_REGISTERS, _ENDED_SUMS = 64, 16
 
 
 def add_product(
-    steps: Steps, p: Product, sums: Sum, inst: Instruction, roles: Mapping[Instruction, Role],
+    steps: Steps, p: Product, sums: Sum, site: Site, roles: Mapping[Instruction, Role],
     target: Target,
 ) -> None:  # fmt: skip
     """Append the steps of a product whose sizes are all positive."""
+    whole = Ending(sums, path=site.path)
     p = replace(p, k=_sorted(p.k)).simplified()
     least = min(count(p.m), count(p.n))
     if not isinstance(target, Gpu) or least < _NARROW or count(p.k) < _SHALLOW:
-        steps.emitters.append(Direct(p, Ending(sums)))
+        steps.emitters.append(Direct(p, whole))
         return
-    unit = unit_of(p, sums, inst, target)
+    unit = unit_of(p, sums, site.product, target)
     if unit is not None and _is_worthwhile(p, unit):
         chosen = min(_tilings(p, unit), key=lambda t: mma_work(p, unit, t).cycles)
-        aligned = tuple(_aligned(x, inst, roles) for x in (p.a, p.b))
-        ending = _ending(steps, p, sums, chosen.tiling)
+        aligned = tuple(_aligned(x, site.root, roles) for x in (p.a, p.b))
+        ending = _ending(steps, p, whole, chosen.tiling)
         steps.emitters.append(MmaProduct(p, unit, chosen, ending, (aligned[0], aligned[1])))
         tiling = chosen.tiling
     else:
-        tiling = min(_plain_tilings(p, sums), key=lambda t: fma_work(p, sums, t).cycles)
-        ending = _ending(steps, p, sums, tiling)
+        tiling = min(_plain_tilings(p, sums, whole), key=lambda t: fma_work(p, sums, t).cycles)
+        ending = _ending(steps, p, whole, tiling)
         steps.emitters.append(FmaProduct(p, tiling, ending))
     if tiling.parts > 1:
         steps.emitters.append(AddParts(p, ending, tiling.parts))
 
 
-def _ending(steps: Steps, p: Product, sums: Sum, tiling: Tiling) -> Ending:
+def _ending(steps: Steps, p: Product, whole: Ending, tiling: Tiling) -> Ending:
+    """Return where the sums of tiles go, which are of parts of k or not."""
     if tiling.parts == 1:
-        return Ending(sums)
+        return whole
     size = tiling.parts * count(p.batch) * count(p.m) * count(p.n)
-    return Ending(sums, steps.memory(size * sums.bytes))
+    return replace(whole, partial=steps.memory(size * whole.sum.bytes))
 
 
 def _sorted(dims: Dims) -> Dims:
@@ -103,11 +106,13 @@ def _tilings(p: Product, unit: Unit) -> list[WarpTiling]:
     ]
 
 
-def _plain_tilings(p: Product, sums: Sum) -> list[Tiling]:
+def _plain_tilings(p: Product, sums: Sum, ending: Ending) -> list[Tiling]:
     """Return the ways to cut a product for multiply-adds."""
     depth = 16 if sums.bytes <= 8 else 8
     words = max(1, sums.bytes // 4)
-    sides = [s for s in (128, 64, 32, 16) if s * s // 256 * words <= _SUM_REGISTERS]
+    # What is computed of each sum is code of its own for each that a thread has.
+    most = _ENDED_SUMS if ending.path else _SUM_REGISTERS
+    sides = [s for s in (128, 64, 32, 16) if s * s // 256 * words <= most]
     m, n = count(p.m), count(p.n)
     # Each thread copies some elements of both tiles.
     sides = [s for s in sides if s * depth >= THREADS]

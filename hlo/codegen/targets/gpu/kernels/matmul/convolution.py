@@ -14,17 +14,23 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.conv.convolution import Convolution, phases_of
 from hlo.codegen.kernels.matmul.contraction import fill_with_zeros
 from hlo.codegen.kernels.matmul.gemm import Steps
-from hlo.codegen.kernels.matmul.product import Source, sums_of
-from hlo.codegen.kernels.views import StridedView, element_strides
+from hlo.codegen.kernels.matmul.product import Source, is_exact, sums_of
+from hlo.codegen.kernels.views import StridedView
 from hlo.codegen.targets.base import Plan, Target
 from hlo.codegen.targets.gpu.kernels.matmul.choice import add_product
-from hlo.codegen.targets.gpu.kernels.matmul.contraction import computed_operand, operand_of
+from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.ir import Instruction
 
 
 def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
+    """Return the kernels of a convolution alone."""
+    return plan_convolution_at(Site.plain(inst), roles, target)
+
+
+def plan_convolution_at(site: Site, roles: Mapping[Instruction, Role], target: Target) -> Plan:
     """Multiply patches of the input as they lie in memory."""
+    inst = site.product
     lhs, rhs = (o.array_shape for o in inst.operands)
     result = inst.array_shape
     if result.num_elements == 0:
@@ -33,29 +39,30 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
         return Plan((fill_with_zeros,))
     types = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     steps = Steps()
-    (x, of_x), (w, of_w) = (_strided(inst, n, roles) for n in (0, 1))
+    (x, of_x), (w, of_w) = (_strided(site, n, roles) for n in (0, 1))
     found = Convolution(
         x, w, (of_x, of_w), inst.dim_labels, inst.window, inst.feature_group_count,
-        inst.batch_group_count, result.dims, tuple(element_strides(result)),
+        inst.batch_group_count, result.dims, site.strides,
     )  # fmt: skip
     phases = [phases_of(*sizes) for sizes in found.spatial]
     if any(p.taps == 0 for dim in phases for p in dim):
         steps.emitters.append(fill_with_zeros)
+    sums = Sum.of(types, result.element_type)
     for chosen in itertools.product(*phases):
         if all(p.taps for p in chosen):
-            product = replace(found.product(chosen), store=types.store)
-            add_product(steps, product, Sum.of(types, result.element_type), inst, roles, target)
+            product = replace(found.product(chosen), store=types.store, exact=is_exact(inst))
+            add_product(steps, product, sums, site, roles, target)
     return steps.plan()
 
 
 def _strided(
-    inst: Instruction, number: int, roles: Mapping[Instruction, Role]
+    site: Site, number: int, roles: Mapping[Instruction, Role]
 ) -> tuple[StridedView, Source]:
     """Return an operand in which every dimension has one stride."""
-    view, source = operand_of(inst, number, roles)
+    view, source = site.operand(number, roles)
     if all(len(digits) == 1 for digits in view.dims):
         return view, source
-    return computed_operand(inst, number)
+    return site.computed_operand(number)
 
 
 PLANNERS = {"convolution": plan_convolution}

@@ -10,17 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.kernels.matmul.product import Dims, Product, count
+from hlo.codegen.kernels.matmul.product import Product, count
 from hlo.codegen.llvm import Builder, Index, Val, float_const
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.scalar import operations as scalar
-from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.cost import mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.fragments import fragments_of
 from hlo.codegen.targets.gpu.kernels.matmul.layouts import TileLayout
-from hlo.codegen.targets.gpu.kernels.matmul.operands import Place, place_at
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
 from hlo.codegen.targets.gpu.kernels.matmul.staging import (
     CopiedTiles,
@@ -33,10 +31,9 @@ from hlo.codegen.targets.gpu.kernels.matmul.staging import (
     wait_for_copies,
 )
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, WarpTiling, over_tiles, share_of
-from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, split
+from hlo.codegen.targets.gpu.kernels.matmul.units import COLUMNS, Unit, split
+from hlo.codegen.targets.gpu.kernels.matmul.warp_sums import WarpSums
 
-# Columns of a tile of `mma`.
-_COLUMNS = 8
 # Static shared memory that kernels in small loops may have; more is dynamic.
 _STATIC = 16 << 10
 
@@ -74,7 +71,7 @@ class MmaProduct:
         down, across = b.udiv(warp, self.tiles.columns), b.urem(warp, self.tiles.columns)
         height, width = tiling.m // self.tiles.rows, tiling.n // self.tiles.columns
         firsts = b.mul(down, height), b.mul(across, width)
-        numbers = height // unit.rows, width // _COLUMNS
+        numbers = height // unit.rows, width // COLUMNS
         readers = [
             fragments_of(block, side, unit, layouts[n], firsts[n], numbers[n])
             for n, side in enumerate("ab")
@@ -100,7 +97,12 @@ class MmaProduct:
         )  # fmt: skip
         if unit.is_split:
             totals = _joined(b, totals)
-        self._end(k, block, share, firsts, numbers, totals)
+        sums = WarpSums(k, block, p, unit, self.tiles, self.ending, share, firsts, numbers, totals)
+        if self.ending.path and self.ending.partial < 0:
+            wait_for_copies(b, 0)
+            sums.store_through(base, total_bytes)
+        else:
+            sums.store()
         dynamic = total_bytes if total_bytes > _STATIC else 0
         done = mma_work(p, unit, self.tiles).work
         return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), threads, dynamic, done)
@@ -151,43 +153,6 @@ class MmaProduct:
         self._add(b, low_x, high_y, totals, small)
         self._add(b, high_x, low_y, totals, small)
         self._add(b, high_x, high_y, totals, 0)
-
-    # --- results --------------------------------------------------------------------------------
-
-    def _end(
-        self, k: Kernel, block: Block, share: Share, firsts: tuple[Index, Index],
-        numbers: tuple[int, int], totals: Sequence[Val],
-    ) -> None:  # fmt: skip
-        """Write the sums that are of the product."""
-        b, p, unit, tiling = k.b, self.p, self.unit, self.tiles.tiling
-        lane = block.index(block.lane())
-        row = b.add(b.add(share.row, firsts[0]), b.udiv(lane, 4))
-        column = b.add(b.add(share.column, firsts[1]), b.mul(b.urem(lane, 4), 2))
-        checks = count(p.m) % tiling.m != 0, count(p.n) % tiling.n != 0
-
-        def places(dims: Dims, first: Index, steps: Sequence[int], is_checked: bool) -> list[Place]:
-            return [place_at(b, dims, b.add(first, n), is_checked=is_checked) for n in steps]
-
-        halves = unit.rows // _COLUMNS
-        rows = places(p.m, row, [8 * n for n in range(numbers[0] * halves)], checks[0])
-        pairs = [8 * n + i for n in range(numbers[1]) for i in (0, 1)]
-        columns = places(p.n, column, pairs, checks[1])
-        # Neighbouring columns are stored together where both are there or none.
-        together = 2 if count(p.n) % 2 == 0 else 1
-        for m, place in enumerate(rows):
-            for n in range(0, len(columns), together):
-                with b.when(b.both(place.inside, columns[n].inside)):
-                    for i in range(n, n + together):
-                        tile = (m // halves) * numbers[1] + i // 2
-                        value = totals[tile * unit.sums + (m % halves) * 2 + i % 2]
-                        self.ending.put(
-                            k, p, share.part, share.batch, place, columns[i], self._sum(b, value)
-                        )
-
-    def _sum(self, b: Builder, value: Val) -> Value:
-        """Return what the tensor core has added up in the type of sums."""
-        wanted = scalar.ssa_type(self.ending.sum.total)
-        return value if value.type == wanted else b.cast("trunc", value, wanted)
 
 
 def _joined(b: Builder, totals: Sequence[Val]) -> list[Val]:

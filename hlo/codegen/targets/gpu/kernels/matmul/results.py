@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo.codegen.kernels.matmul.product import Dims, Product, count
+from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count
 from hlo.codegen.llvm import Index
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
@@ -13,6 +13,7 @@ from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Place
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
+from hlo.values.layout.plain import loop_order
 
 _THREADS = 256
 
@@ -22,11 +23,13 @@ class Ending:
     """Where a kernel's sums go.
 
     partial: the number of the scratch memory for sums of parts of k, one array after the other; -1
-    where sums are whole and go to the result.
+    where sums are whole and go to the result. path: the numbers of operands that lead from the
+    kernel's instruction, which is computed of each sum, to the product; none for the product.
     """
 
     sum: Sum
     partial: int = -1
+    path: tuple[int, ...] = ()
 
     def put(
         self, k: Kernel, p: Product, part: Index, batch: Place, row: Place, column: Place,
@@ -34,16 +37,30 @@ class Ending:
     ) -> None:  # fmt: skip
         """Write a sum of the part-th part of k."""
         b = k.b
-        at: Index = 0
-        for place in (batch, row, column):
-            at = b.add(at, place.offset(b, "c"))
+        at: Index
         if self.partial < 0:
-            stored = self.sum.stored(b, value)
-            self.sum.store.store(b, stored, k.outputs[0], b.add(at, p.c_offset))
+            at = p.c_offset
+            for place in (batch, row, column):
+                at = b.add(at, place.offset(b, "c"))
+            self.store(k, value, at)
             return
         at = self._number(k, p, batch, row, column)
         at = b.add(b.mul(part, count(p.batch) * count(p.m) * count(p.n)), at)
         scalar.store(b, self.sum.total, value, k.scratch[self.partial], at)
+
+    def store(self, k: Kernel, value: Value, at: Index) -> None:
+        """Store what becomes of a whole sum. at: its place in the result's memory."""
+        b = k.b
+        stored = self.sum.stored(b, value)
+        if not self.path:
+            self.sum.store.store(b, stored, k.outputs[0], at)
+            return
+        order = loop_order(k.shape)
+        digits = split_index(b, at, [k.shape.dims[d] for d in order])
+        where = dict(zip(order, digits, strict=True))
+        indices = tuple(where.get(d, 0) for d in range(k.shape.rank))
+        k.elements.kept[Computed(self.path).instruction(k.inst)] = lambda _: stored
+        k.store(k.elements.compute(k.inst, indices), indices)
 
     def _number(self, k: Kernel, p: Product, *places: Place) -> Index:
         """Return the number of an element among all, counted along n first."""
@@ -78,7 +95,5 @@ class AddParts:
                 )
             digits = split_index(b, at, [d.size for d in dims]) if dims else []
             place = Place(dims, tuple(digits))
-            stored = sums.stored(b, found)
-            where = b.add(place.offset(b, "c"), p.c_offset)
-            sums.store.store(b, stored, k.outputs[0], where)
+            self.ending.store(k, found, b.add(place.offset(b, "c"), p.c_offset))
         return Grid(total, self.parts, -(-total // _THREADS), _THREADS)

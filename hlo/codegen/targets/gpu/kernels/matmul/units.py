@@ -13,6 +13,8 @@ from hlo.gpu.work import Unit as Core
 from hlo.ir import Instruction
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
+# Columns of a tile of `mma`.
+COLUMNS = 8
 # The bits of an f32 that a tf32 has.
 _TF32_MASK = 0xFFFFE000 - (1 << 32)
 
