@@ -151,7 +151,7 @@ def test_errors_of_calls_of_the_host_name_the_instruction() -> None:
     text = """HloModule m ENTRY e { t = token[] after-all() x = (f32[2], token[]) infeed(t)
       ROOT y = f32[2] get-tuple-element(x), index=0 }"""
     run = hlo.compile(hlo.parse(text), backend="gpu-emulated", cache=False)
-    with pytest.raises(hlo.HloError, match=r"1:54: error: x: infeed: the queue is empty"):
+    with pytest.raises(hlo.HloError, match=r"1:47: error: x: infeed: the queue is empty"):
         run()
 
 

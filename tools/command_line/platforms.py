@@ -41,7 +41,7 @@ def target_of(platform: str | None, target: str | None, *, is_for_gpu: bool) -> 
 
 
 def backend_of(platform: str) -> str:
-    """Return what runs modules on a platform: `compiled` or `reference`.
+    """Return what runs modules on a platform: `compiled`, `gpu` or `reference`.
 
     Raises HloError for what has other machines, UsageError for what there is not.
     """
@@ -52,6 +52,8 @@ def backend_of(platform: str) -> str:
         return "reference"
     if name in _CPU:
         return "compiled"
+    if name in ("gpu", "cuda"):
+        return "gpu"
     if name not in _GPU | _OTHERS:
         raise click.UsageError(f"there is no platform {platform!r}: cpu, or interpreter")
     raise HloError.at(

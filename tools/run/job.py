@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from .trace_options import TraceFlags
 
 # Whose results are compared, as verdicts say it.
-WHOSE = {"reference": "the interpreter's", "compiled": "those of native code"}
+WHOSE = {
+    "reference": "the interpreter's", "compiled": "those of native code", "gpu": "those of the GPU"
+}  # fmt: skip
 
 
 @dataclass
