@@ -45,6 +45,7 @@ ENTRY e {{
 def test_every_type(et: str) -> None:
     check_emulated(dot((37, 41, 29), et))
     check_emulated(dot((5, 3, 9), et))
+    check_emulated(dot((9, 2, 150), et, lhs="km"))
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,16 @@ def test_tiles(m: int, n: int, rows: int, columns: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(choice, "_tilings", lambda p, unit: [tiles])
     check_emulated(dot((m, n, 64), "f16", "f32"))
     check_emulated(dot((m + 1, n - 1, 40), "f16", "f32", "km", "nk"))
+
+
+@pytest.mark.parametrize(("lhs", "rhs"), [*product(("mk", "km"), ("kn", "nk"))])
+def test_matrix_and_vectors(lhs: str, rhs: str) -> None:
+    for sizes in ((1, 300, 640), (300, 1, 640), (7, 50, 333), (2, 2, 5000)):
+        check_emulated(dot(sizes, "f32", "", lhs, rhs))
+
+
+def test_rows_are_read_sixteen_bytes_at_a_time() -> None:
+    assert "ld.global.v4" in program(dot((1024, 1, 4096), "f32"))[1]
 
 
 def test_batches() -> None:

@@ -17,6 +17,7 @@ from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS, fma_work, mm
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import THREADS, FmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct
+from hlo.codegen.targets.gpu.kernels.matmul.narrow import narrow
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
@@ -27,6 +28,8 @@ from hlo.ir import Instruction
 # Products of fewer rows or columns, or a shorter k, are no work for tiles; and for tiles of tensor
 # cores.
 _NARROW, _SHALLOW = 8, 8
+# The shortest k of products with few rows or columns that threads share.
+_DEEP = 64
 _LEAST_MMA = 16
 # Products of f32 that are split have tensor cores from so many multiplications on.
 _LEAST_SPLIT = 1 << 20
@@ -44,8 +47,11 @@ def add_product(
     whole = Ending(sums, path=site.path)
     p = replace(p, k=_sorted(p.k)).simplified()
     least = min(count(p.m), count(p.n))
-    if not isinstance(target, Gpu) or least < _NARROW or count(p.k) < _SHALLOW:
+    if not isinstance(target, Gpu) or count(p.k) < (_SHALLOW if least >= _NARROW else _DEEP):
         steps.emitters.append(Direct(p, whole))
+        return
+    if least < _NARROW:
+        _add_narrow(steps, p, whole, target)
         return
     unit = unit_of(p, sums, site.product, target)
     if unit is not None and _is_worthwhile(p, unit):
@@ -60,6 +66,18 @@ def add_product(
         steps.emitters.append(FmaProduct(p, tiling, ending))
     if tiling.parts > 1:
         steps.emitters.append(AddParts(p, ending, tiling.parts))
+
+
+def _add_narrow(steps: Steps, p: Product, whole: Ending, target: Gpu) -> None:
+    """Append the steps of a product of few rows or columns."""
+    p = p.flipped() if count(p.m) < count(p.n) else p
+    kernel = narrow(p, whole, target.lanes)
+    if kernel.parts > 1:
+        size = kernel.parts * count(p.batch) * count(p.m) * count(p.n) * whole.sum.bytes
+        kernel = replace(kernel, ending=replace(whole, partial=steps.memory(size)))
+    steps.emitters.append(kernel)
+    if kernel.parts > 1:
+        steps.emitters.append(AddParts(p, kernel.ending, kernel.parts))
 
 
 def _ending(steps: Steps, p: Product, whole: Ending, tiling: Tiling) -> Ending:
