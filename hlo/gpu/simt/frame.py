@@ -66,6 +66,7 @@ class Frame:
         self, batch: Threads, rows: np.ndarray | None, mask: np.ndarray | None, count: int
     ) -> None:
         self.batch, self.rows, self.mask, self.count = batch, rows, mask, count
+        self.epoch = batch.epoch
         self.warps = batch.warps if rows is None else len(rows)
 
     @property
@@ -84,14 +85,14 @@ class Frame:
 
     @cached_property
     def stamps(self) -> np.ndarray:
-        """The stamps of the threads at their present epoch."""
+        """The stamps of the threads."""
         return self.spread(self.threads + self.floors)
 
     @cached_property
     def floors(self) -> np.ndarray:
-        """The least stamps of the present epochs."""
+        """The least stamps of the epochs at which the frame was made."""
         stamps = self.batch.stamps
-        return self.of_warps(self.batch.epoch) * stamps.threads + stamps.base
+        return self.of_warps(self.epoch) * stamps.threads + stamps.base
 
     @cached_property
     def shared_base(self) -> np.ndarray:

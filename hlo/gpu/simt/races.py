@@ -10,6 +10,8 @@ launch are larger than all before, so nothing has to be erased.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from hlo.gpu.simt.frame import Frame
@@ -51,20 +53,38 @@ class Cells:
 
 
 class _Access:
-    """What lanes of a frame access: a row of cells for each, without those that are not active."""
+    """What the active lanes of a frame access: a row of cells for each."""
 
     def __init__(self, frame: Frame, at: np.ndarray, request: Request, races: Races) -> None:
         self.frame, self.request = frame, request
-        unit = races.unit
-        count = request.bytes // unit
-        at = frame.spread(at) // unit
-        stamps = frame.stamps
-        floors = frame.spread(frame.floors)
+        self._at, self._unit = at, races.unit
         if frame.mask is not None:
-            at, stamps, floors = at[frame.mask], stamps[frame.mask], floors[frame.mask]
-        self.cells = at.reshape(-1, 1) + np.arange(count) if count > 1 else at.reshape(-1, 1)
-        self.stamps, self.floors = stamps.reshape(-1, 1), floors.reshape(-1, 1)
-        self.range = int(self.cells.min()), int(self.cells.max())
+            self._at = at = frame.spread(at)[frame.mask]
+        self.range = int(at.min()) // self._unit, (int(at.max()) + request.bytes - 1) // self._unit
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        frame, count = self.frame, self.request.bytes // self._unit
+        at = self._at if frame.mask is not None else frame.spread(self._at)
+        first = (at // self._unit).reshape(-1, 1)
+        return first + np.arange(count) if count > 1 else first
+
+    @cached_property
+    def stamps(self) -> np.ndarray:
+        return self._of_lanes(self.frame.stamps)
+
+    @cached_property
+    def floors(self) -> np.ndarray:
+        return self._of_lanes(self.frame.floors)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory this takes."""
+        return self._at.nbytes
+
+    def _of_lanes(self, array: np.ndarray) -> np.ndarray:
+        array, mask = self.frame.spread(array), self.frame.mask
+        return (array if mask is None else array[mask]).reshape(-1, 1)
 
 
 class Races:
@@ -92,7 +112,7 @@ class Races:
         if self._has_updates:
             self._conflicts(access, (_UPDATER, _OTHER_UPDATER))
         self._noted.append(access)
-        self._noted_bytes += access.cells.nbytes
+        self._noted_bytes += access.bytes
         if self._noted_bytes > _MOST_NOTED_BYTES:
             self._note_readers(None)
 
@@ -144,7 +164,7 @@ class Races:
                 continue
             self._stamp_twice(access, _READER, _OTHER_READER)
             self._read = _joined(self._read, access.range)
-            self._noted_bytes -= access.cells.nbytes
+            self._noted_bytes -= access.bytes
         self._noted = rest
 
     def _stamp_twice(self, access: _Access, first: int, second: int) -> None:
