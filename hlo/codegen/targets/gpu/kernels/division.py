@@ -17,8 +17,11 @@ _COLUMNS, _FEW_COLUMNS = 32, 64
 _WARP_ROW, _MANY_ROWS = 4096, 4096
 # Threads that keep a GPU busy, and blocks that a reduction is split into.
 _WANTED_THREADS, _WANTED_BLOCKS = 1 << 16, 512
-# Elements that a thread of a split reduction has at least, and what it reads at once.
-_PART_ELEMENTS, AT_ONCE = 32, 8
+# Elements that a thread of a split reduction has at least, and what it reads at once. Of so many
+# times these, parts are worth a second launch.
+_PART_ELEMENTS, AT_ONCE, _WORTH_PARTS = 32, 8, 4
+# Shared memory of a block for columns.
+_SHARED_BYTES = 32768
 # Bytes that a thread reads by one instruction.
 _VECTOR_BYTES = 16
 
@@ -80,10 +83,15 @@ class Division:
         return -(-self.length // (self.parts * self.tile)) * self.tile
 
 
-def divide(way: Way, lines: int, width: int, length: int, vector: int = 1) -> Division:
-    """Return how to share a reduction of `lines` times `width` results."""
+def divide(
+    way: Way, lines: int, width: int, length: int, vector: int = 1, held: int = 4
+) -> Division:
+    """Return how to share a reduction of `lines` times `width` results.
+
+    held: bytes that each takes in shared memory.
+    """
     d = Division(way, lines, width, length, vector=vector)
-    d = _rows(d) if width == 1 else _columns(d)
+    d = _rows(d) if width == 1 else _columns(d, min(_LONGEST_GROUP, _SHARED_BYTES // held))
     taken = d.columns * d.group
     return replace(d, lines_at_once=max(1, min(_BLOCK // taken, lines)))
 
@@ -98,13 +106,14 @@ def _rows(d: Division) -> Division:
     return _split(replace(d, group=group), d.lines)
 
 
-def _columns(d: Division) -> Division:
+def _columns(d: Division, threads: int) -> Division:
+    """Choose for results that lie side by side. threads: of a block, at the most."""
     columns = d.width if d.width <= _FEW_COLUMNS else _COLUMNS
     d = replace(d, columns=columns, vector=1)
     if d.way is Way.WHOLE:
         return d
     wanted = -(-_WANTED_THREADS // (d.lines * d.width))
-    most = max(1, 2 * _BLOCK // columns)
+    most = max(1, threads // columns)
     d = replace(d, group=_power(max(1, min(wanted, most, d.length // 4))))
     return _split(d, d.lines * d.strips)
 
@@ -112,7 +121,7 @@ def _columns(d: Division) -> Division:
 def _split(d: Division, blocks: int) -> Division:
     """Choose the parts for results that take so many blocks otherwise."""
     each = _PART_ELEMENTS * d.group
-    if blocks * d.group >= _WANTED_THREADS // 2 or d.length < 2 * each:
+    if blocks * d.group >= _WANTED_THREADS // 2 or d.length < _WORTH_PARTS * each:
         return d
     parts = min(-(-d.length // each), -(-_WANTED_BLOCKS // blocks))
     parts = -(-d.length // replace(d, parts=parts).part)

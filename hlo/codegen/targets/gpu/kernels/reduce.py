@@ -60,16 +60,17 @@ def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Ro
     if not results:
         return Plan(())
     way = way_of(r)
+    held = sum(et.byte_width for r in found for et in r.combiner.held)
     if r.by_columns:
         width = min(r.width for r in found)
-        d = divide(way, results // width, width, r.length)
+        d = divide(way, results // width, width, r.length, held=held)
     else:
         d = divide(way, results, 1, r.length, math.gcd(*(vector_of(r, way) for r in found)))
     if d.parts == 1:
         return Plan((Reduce(d),))
     # What is left of the parts lies side by side.
     way = Way.SPREAD if way is Way.SPREAD else Way.CHUNKED
-    join = divide(way, 1, results, d.parts)
+    join = divide(way, 1, results, d.parts, held=held)
     size = d.parts * results
     scratch = tuple(size * et.byte_width for r in found for et in r.combiner.held)
     return Plan((Reduce(d), Reduce(replace(join, parts=1), is_join=True)), scratch)
@@ -351,5 +352,4 @@ class _Emitter:
                 acc.put(self._follow_all(acc.get(), self._vector(at)))
 
 
-Planners = dict[str, Callable[..., Plan | None]]
-PLANNERS: Planners = {"reduce": plan_reduce}
+PLANNERS = {"reduce": plan_reduce}
