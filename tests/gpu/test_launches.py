@@ -150,3 +150,14 @@ def test_a_parameter_that_is_a_result_is_copied() -> None:
     (copy,) = program(entry("ROOT x = f32[7] parameter(0)")).plan.steps
     assert isinstance(copy, Copy)
     assert copy.size == 28
+
+
+def test_a_scalar_that_a_kernel_computes_is_written_where_the_caller_expects_it() -> None:
+    text = entry(
+        "x = f32[64] parameter(0)\n z = f32[] constant(0)\n"
+        "r = f32[] reduce(x, z), dimensions={0}, to_apply=sum\n ROOT t = (f32[]) tuple(r)",
+        "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }",
+    )
+    (launch,) = program(text).plan.steps
+    assert isinstance(launch, Launch)
+    assert launch.places[0].region is Region.RESULT

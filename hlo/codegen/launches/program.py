@@ -6,6 +6,7 @@ writes a step for each instead of code.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -126,6 +127,13 @@ class _Writer:
         self._in_slots: dict[Buffer, Place] = {}
         self._entries: dict[str, str] = {}
         self._block_kernels = KernelCache()
+        # How many commands name each buffer, and the scalars that are results of the program.
+        self._writers = Counter(_buffers(self.assignment.entry))
+        self._delivered = {
+            move.target: move.value
+            for move in self.assignment.moves
+            if isinstance(move, StoreScalar)
+        }
 
     def write(self) -> GpuProgram:
         a = self.assignment
@@ -332,8 +340,13 @@ class _Writer:
         self._in_slots.clear()
 
     def _result_slot(self, inst: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
-        """Have a kernel write a scalar result to a slot, rather than to memory that is reused."""
-        place = self._in_slots[buffer] = self.slot()
+        """Have a kernel write a scalar result to a slot, rather than to memory that is reused.
+
+        A result of the program that nothing else writes to is as good.
+        """
+        place = self.place(buffer)
+        if self._writers[buffer] > 1 or (inst, path) != self._delivered.get(buffer):
+            place = self._in_slots[buffer] = self.slot()
         self.scalars[inst, path] = Stored(place, leaf)
 
     def _call(
@@ -523,6 +536,31 @@ class _Writer:
 
 def _scalar_leaves(inst: Instruction) -> list[tuple[Path, ArrayShape]]:
     return [(path, leaf) for path, leaf in array_leaves(inst) if not leaf.dims]
+
+
+def _buffers(block: Block) -> Iterator[Buffer]:
+    """Yield the buffers that the commands of a block name, those of a command once."""
+    for command in block.commands:
+        match command:
+            case KernelCall():
+                moved = [buffer for move in command.moves for buffer in _moved(move)]
+                yield from {*command.buffers, *command.scratch, *moved}
+            case HostCall():
+                yield from command.results.values()
+            case Loop():
+                for move in (*command.enter, *command.carry):
+                    yield from _moved(move)
+                yield from _buffers(command.condition)
+                yield from _buffers(command.body)
+            case Branches():
+                for branch, moves in command.branches:
+                    yield from _buffers(branch)
+                    for move in moves:
+                        yield from _moved(move)
+
+
+def _moved(move: Move) -> tuple[Buffer, ...]:
+    return (move.target,) if isinstance(move, StoreScalar) else (move.source, move.target)
 
 
 def _alignment(place: Place) -> int:
