@@ -224,3 +224,19 @@ def test_f64_products_are_fused() -> None:
     left, right = a.reshape(8, 4), b.reshape(8, 4)
     expected = (left @ right.T)[0, 0] + c[0, 0]
     np.testing.assert_allclose(found[0].view(np.float64)[0, 0], expected, rtol=1e-12)
+
+
+def test_products_of_many_warps_are_those_of_each() -> None:
+    rng = np.random.default_rng(9)
+    registers = [
+        rng.standard_normal((300, 32)).astype(np.float32).view(np.uint32) for _ in range(10)
+    ]
+    text = (
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r0, %r1, %r2, %r3},"
+        " {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r10, %r11, %r12, %r13}"
+    )
+    together = run_lanes(text, *registers)
+    for warp in (0, 127, 128, 299):
+        alone = run_lanes(text, *(r[warp : warp + 1] for r in registers))
+        for whole, part in zip(together, alone, strict=True):
+            assert np.array_equal(whole[warp : warp + 1], part)

@@ -16,6 +16,8 @@ import numpy as np
 
 from hlo.gpu.simt.instructions.floating import fused_f64
 from hlo.gpu.simt.instructions.operation import Lanes, Semantics, UnknownInstruction
+from hlo.gpu.simt.instructions.products import products_of
+from hlo.gpu.simt.instructions.warp import LANES
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 _GROUPS, _MEMBERS = 8, 4
@@ -29,6 +31,8 @@ _DTYPES: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32,
     "s32": np.int32, "f64": np.float64,
 }  # fmt: skip
+# So many warps at a time, that what is computed with stays in caches.
+_MOST_WARPS = 128
 # What the tensor cores read of a tf32: they do not look at the low bits.
 _TF32_BITS = np.uint32(0xFFFFE000)
 
@@ -42,81 +46,87 @@ def multiply(modifiers: tuple[str, ...], sources: int, results: int) -> Lanes:
     rows, columns, depth = (int(n) for n in shape.groups())
     width = _ELEMENT[of_a]
     unit = max(32, width)
-    count_a, count_b = (n * depth * width // (unit * 32) for n in (rows, columns))
+    count_a, count_b = (n * depth * width // (unit * LANES) for n in (rows, columns))
     count_c, count_d = (
-        rows * columns * _ELEMENT[t] // (max(32, _ELEMENT[t]) * 32) for t in (of_c, of_d)
+        rows * columns * _ELEMENT[t] // (max(32, _ELEMENT[t]) * LANES) for t in (of_c, of_d)
     )
     if columns != _GROUPS or sources != count_a + count_b + count_c or results != count_d:
         raise UnknownInstruction("no shape of matrices that is known")
+    product = _fused if of_d == "f64" else products_of(count_a // count_b, count_b, unit // width)
     saturates = "satfinite" in modifiers
 
+    def multiply_some(registers: Sequence[np.ndarray]) -> np.ndarray:
+        a = _factor(registers[:count_a], of_a)
+        b = _factor(registers[count_a : count_a + count_b], of_b)
+        c = _elements(registers[count_a + count_b :], of_c)
+        return _words(product(a, b, c), c, of_d, saturates=saturates)
+
     def apply(active: np.ndarray, *registers: np.ndarray) -> Any:
-        a = left_factor(registers[:count_a], of_a, rows)
-        b = right_factor(registers[count_a : count_a + count_b], of_b)
-        c = accumulator(registers[count_a + count_b :], of_c, rows)
-        found = scatter(_sum_of_products(a, b, c, of_d, saturates=saturates), of_d)
-        return found if len(found) > 1 else found[0]
+        warps = len(active)
+        if warps <= _MOST_WARPS:
+            found = multiply_some(registers)
+        else:
+            found = np.empty((count_d, warps, LANES), registers[-1].dtype)
+            for begin in range(0, warps, _MOST_WARPS):
+                part = slice(begin, begin + _MOST_WARPS)
+                found[:, part] = multiply_some([r[part] for r in registers])
+        return tuple(found) if count_d > 1 else found[0]
 
     word = "b64" if unit == 64 else "b32"
     sums = "b64" if of_c == "f64" else "b32"
     return Lanes((word,) * (count_a + count_b) + (sums,) * count_c, (sums,) * count_d, apply)
 
 
-def _sum_of_products(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray, type_: str, *, saturates: bool
-) -> np.ndarray:  # fmt: skip
-    """Return c + a b: of integers modulo 2^32, of f64 by fused steps, else rounded once."""
-    if type_ == "f64":
-        for k in range(a.shape[2]):
-            c = fused_f64(a[:, :, k, None], b[:, None, k, :], c)
-        return c
-    product = np.matmul(a.astype(np.float64), b.astype(np.float64))
-    if type_ == "s32":
-        total = product.astype(np.int64) + c
-        if saturates:
-            total = total.clip(-(1 << 31), (1 << 31) - 1)
-        return total.astype(np.int32)
-    return (product + c).astype(_DTYPES[type_])
+def _factor(registers: Sequence[np.ndarray], type_: str) -> np.ndarray:
+    """Return the elements of a factor as doubles, an array of (register, warp, element)."""
+    words = np.stack(registers)
+    if type_ == "tf32":
+        words &= _TF32_BITS
+    return words.view(_DTYPES[type_]).astype(np.float64)
 
 
 def _elements(registers: Sequence[np.ndarray], type_: str) -> np.ndarray:
-    """Return the elements in registers, an array of (warps, group, member, register, element)."""
-    words = np.stack(registers, axis=-1)
-    if type_ == "tf32":
-        words = words & _TF32_BITS
-    found = words.view(_DTYPES[type_])
-    return found.reshape(len(words), _GROUPS, _MEMBERS, len(registers), -1)
+    """Return the elements of a sum, an array of (element of a lane, warp, lane)."""
+    found = np.stack(registers).view(_DTYPES[type_])
+    if type_ != "f16":
+        return found
+    count, warps, _ = found.shape
+    pairs = found.reshape(count, warps, LANES, 2)
+    return pairs.transpose(0, 3, 1, 2).reshape(2 * count, warps, LANES)
 
 
-def left_factor(registers: Sequence[np.ndarray], type_: str, rows: int) -> np.ndarray:
-    """Return the first factor, an array of (warps, rows, depth)."""
-    found = _elements(registers, type_)
-    warps, each = len(found), found.shape[-1]
-    found = found.reshape(warps, _GROUPS, _MEMBERS, -1, rows // _GROUPS, each)
-    return found.transpose(0, 4, 1, 3, 2, 5).reshape(warps, rows, -1)
+def _words(
+    product: np.ndarray, addend: np.ndarray, type_: str, *, saturates: bool
+) -> np.ndarray:  # fmt: skip
+    """Return the registers of a sum: of integers modulo 2^32, else rounded once."""
+    if type_ == "f64":
+        return product.view(np.uint64)
+    if type_ == "s32":
+        total = product.astype(np.int64) + addend
+        if saturates:
+            total = total.clip(-(1 << 31), (1 << 31) - 1)
+        return total.astype(np.uint32)
+    total = (product + addend).astype(_DTYPES[type_])
+    if type_ == "f16":
+        count, warps, _ = total.shape
+        pairs = total.reshape(count // 2, 2, warps, LANES).transpose(0, 2, 3, 1)
+        total = np.ascontiguousarray(pairs).reshape(count // 2, warps, -1)
+    return total.view(np.uint32)
 
 
-def right_factor(registers: Sequence[np.ndarray], type_: str) -> np.ndarray:
-    """Return the second factor, an array of (warps, depth, columns)."""
-    found = _elements(registers, type_)
-    return found.transpose(0, 3, 2, 4, 1).reshape(len(found), -1, _GROUPS)
-
-
-def accumulator(registers: Sequence[np.ndarray], type_: str, rows: int) -> np.ndarray:
-    """Return the matrix that is added to, an array of (warps, rows, columns)."""
-    found = _elements(registers, type_)
-    found = found.reshape(len(found), _GROUPS, _MEMBERS, rows // _GROUPS, 2)
-    return found.transpose(0, 3, 1, 2, 4).reshape(len(found), rows, -1)
-
-
-def scatter(matrix: np.ndarray, type_: str) -> tuple[np.ndarray, ...]:
-    """Return the registers of a sum."""
-    warps, rows, _ = matrix.shape
-    found = matrix.reshape(warps, rows // _GROUPS, _GROUPS, _MEMBERS, 2)
-    found = np.ascontiguousarray(found.transpose(0, 2, 3, 1, 4))
-    word = np.uint64 if type_ == "f64" else np.uint32
-    registers = found.reshape(warps, 32, -1).view(word)
-    return tuple(np.ascontiguousarray(registers[:, :, n]) for n in range(registers.shape[2]))
+def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return a sum of products of doubles, each step of which is rounded once."""
+    depths, warps, _ = b.shape
+    rows = len(a) // depths
+    a = a.reshape(depths, rows, warps, _GROUPS, 1, _MEMBERS)
+    b = b.reshape(depths, 1, warps, 1, _GROUPS, _MEMBERS)
+    c = c.reshape(rows, 2, warps, _GROUPS, _MEMBERS).transpose(0, 2, 3, 4, 1)
+    total = np.ascontiguousarray(c).reshape(rows, warps, _GROUPS, _GROUPS)
+    for depth in range(depths):
+        for member in range(_MEMBERS):
+            total = fused_f64(a[depth, ..., member], b[depth, ..., member], total)
+    total = total.reshape(rows, warps, _GROUPS, _MEMBERS, 2).transpose(0, 4, 1, 2, 3)
+    return np.ascontiguousarray(total).reshape(2 * rows, warps, LANES)
 
 
 # --- matrices of 8 by 8 elements of 16 bits -------------------------------------------------------
@@ -130,7 +140,7 @@ def spread(rows: np.ndarray, *, transposed: bool) -> np.ndarray:
     """
     if transposed:
         rows = rows.transpose(0, 2, 1)
-    return np.ascontiguousarray(rows).view(np.uint32).reshape(len(rows), 32)
+    return np.ascontiguousarray(rows).view(np.uint32).reshape(len(rows), LANES)
 
 
 def collect(register: np.ndarray, *, transposed: bool) -> np.ndarray:

@@ -41,21 +41,24 @@ def _constructor() -> Callable[..., Any]:
 
 
 @cache
-def _engine() -> llvm.ExecutionEngine:
-    """Return what holds all code. It is compiled quickly: most runs for a few microseconds."""
+def _engine(level: int) -> llvm.ExecutionEngine:
+    """Return what holds all code that is compiled at a level of optimization."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=0,
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=level,
         jit=True,
     )  # fmt: skip
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
 
-def native_functions(text: str, names: Sequence[str]) -> list[int]:
-    """Return the addresses of functions of LLVM IR, whose names no other text may have."""
+def native_functions(text: str, names: Sequence[str], level: int = 0) -> list[int]:
+    """Return the addresses of functions of LLVM IR, whose names no other text may have.
+
+    level: of LLVM's optimization. Most code runs for microseconds, and is compiled quickly.
+    """
     with _LOCK:
-        engine = _engine()
+        engine = _engine(level)
         module = llvm.parse_assembly(text)
         module.data_layout = str(engine.target_data)
         engine.add_module(module)
