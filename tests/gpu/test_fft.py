@@ -63,12 +63,13 @@ def test_several_dimensions(kind: str) -> None:
 def test_rows_that_a_block_has_no_memory_for(
     kind: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fft, "longest", lambda _: 16)
+    monkeypatch.setattr(fft, "longest", lambda *_: 16)
     check(kind, (2,), (n,), "f32")
 
 
 def test_long_rows() -> None:
     check("FFT", (1,), (8192,), "f32")
+    check("IFFT", (1,), (16384,), "f32")
     check("FFT", (1,), (2503,), "f64")
 
 
@@ -76,3 +77,5 @@ def test_launches() -> None:
     assert len(program(transform("FFT", (100,), (2048,), "f32"))[0].plan.launches) == 1
     assert len(program(transform("FFT", (), (1 << 20,), "f32"))[0].plan.launches) == 2
     assert len(program(transform("FFT", (7,), (997,), "f32"))[0].plan.launches) == 1
+    (launch,) = program(transform("FFT", (7,), (8192,), "f32"))[0].plan.launches
+    assert launch.shared_bytes > 48 << 10 and launch.threads == 1024

@@ -84,7 +84,7 @@ class _WholeRows:
                     value = self.chirp.multiply(k, type_, value, at)
                 ends.write(there, at, value)
         blocks = -(-total // shape.rows)
-        return Grid(total, 1.0, blocks, shape.threads)
+        return Grid(total, 1.0, blocks, shape.threads, shape.dynamic_bytes)
 
 
 def _clear(s: SharedRows, first: int) -> None:
@@ -163,7 +163,8 @@ class _Columns:
                 column = b.urem(there, r.n2)
                 value = self.twiddles.multiply(k, type_, s.get(row, at), b.mul(column, at))
                 between.write(b.udiv(there, r.n2), b.add(b.mul(at, r.n2), column), value)
-        return Grid(total, 1.0, -(-total // shape.rows), shape.threads)
+        blocks = -(-total // shape.rows)
+        return Grid(total, 1.0, blocks, shape.threads, shape.dynamic_bytes)
 
     def _number(self, k: Kernel, row: Index, at: Index) -> Complex:
         """Return a number of a long row."""
@@ -209,7 +210,8 @@ class _Lines:
             with b.when(b.compare("slt", there, total)):
                 place = b.add(b.mul(at, r.n1), b.urem(there, r.n1))
                 self._store(k, b.udiv(there, r.n1), place, s.get(row, at))
-        return Grid(total, 1.0, -(-total // shape.rows), shape.threads)
+        blocks = -(-total // shape.rows)
+        return Grid(total, 1.0, blocks, shape.threads, shape.dynamic_bytes)
 
     def _store(self, k: Kernel, row: Index, at: Index, value: Complex) -> None:
         r, b = self.row, k.b
@@ -231,8 +233,9 @@ class _Lines:
 
 @dataclass
 class _Builder:
-    """A plan under construction."""
+    """A plan under construction. shared_bytes: what the machine has for a block."""
 
+    shared_bytes: int
     steps: list[Callable[..., Any]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     tables: list[np.ndarray] = field(default_factory=list)
@@ -250,7 +253,7 @@ class _Builder:
 
     def add(self, p: Pass) -> bool:
         """Add the steps of a pass; returns whether there are any for its length."""
-        dtype, most = p.part.dtype, longest(scalar.ssa_type(p.part))
+        dtype, most = p.part.dtype, longest(scalar.ssa_type(p.part), self.shared_bytes)
         if is_direct(p.n):
             length, chirp, spectrum = p.n, None, None
         else:
@@ -307,11 +310,11 @@ def _convolution(n: int, length: int) -> Sequence[np.ndarray]:
     return np.stack(chirp), np.stack([spectrum.real, spectrum.imag])
 
 
-def plan_fft(inst: Instruction, _: Mapping[Instruction, Role], __: Gpu) -> Plan | None:
+def plan_fft(inst: Instruction, _: Mapping[Instruction, Role], gpu: Gpu) -> Plan | None:
     """Plan a transform."""
     if not inst.array_shape.num_elements:
         return Plan(())
-    passes, plan = passes_of(inst), _Builder()
+    passes, plan = passes_of(inst), _Builder(gpu.most_shared_bytes)
     if passes[0].target == 0:
         plan.scratch(inst.operands[0].array_shape.byte_size)
     if not all([plan.add(p) for p in passes]):

@@ -20,7 +20,7 @@ from hlo.llvm import byte_size
 
 # Static shared memory of a block, in bytes.
 _SHARED_BYTES = 48 << 10
-_THREADS, _WARP = 256, 32
+_THREADS, _MOST_THREADS, _WARP = 256, 1024, 32
 # Rows of a block at the most: as many as an access to memory has neighbours.
 _MOST_ROWS = 16
 
@@ -42,9 +42,13 @@ def most_numbers(type_: str) -> int:
     return _SHARED_BYTES // (4 * byte_size(type_))
 
 
-def longest(type_: str) -> int:
-    """Return the length of the longest rows that a block transforms, a power of two."""
-    return 1 << (most_numbers(type_) - 1).bit_length() - 1
+def longest(type_: str, shared_bytes: int) -> int:
+    """Return the length of the longest rows that a block transforms, a power of two.
+
+    shared_bytes: what the machine has for a block.
+    """
+    most = shared_bytes // (4 * byte_size(type_))
+    return 1 << (most - 1).bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,21 @@ class Shape:
         return self.length + 1
 
     @property
+    def plane_bytes(self) -> int:
+        """The size of the real parts of all rows, or of the imaginary ones; there are four."""
+        return -(-self.rows * self.pitch * byte_size(self.type) // 16) * 16
+
+    @property
+    def dynamic_bytes(self) -> int:
+        """The dynamic shared memory of a block, if static memory is too small."""
+        return 4 * self.plane_bytes if 4 * self.plane_bytes > _SHARED_BYTES else 0
+
+    @property
     def threads(self) -> int:
         wanted = -(-self.length * self.rows // 4)
-        return min(_THREADS, -(-wanted // _WARP) * _WARP)
+        # Such a block is alone on its multiprocessor.
+        most = _MOST_THREADS if self.dynamic_bytes else _THREADS
+        return min(most, -(-wanted // _WARP) * _WARP)
 
     @property
     def radices(self) -> list[int]:
@@ -98,11 +114,19 @@ class SharedRows:
     def __init__(self, block: Block, shape: Shape, table: str) -> None:
         self.block, self.b, self.shape, self._table = block, block.b, shape, table
         self.lanes = Scalars.of(block.b, shape.type)
-        size = shape.rows * shape.pitch
-        self._planes = [[block.shared_array(shape.type, size) for _ in range(2)] for _ in range(2)]
+        planes = self._planes_of(shape)
+        self._planes = [planes[:2], planes[2:]]
         self._side = 0
         self._is_turned = False
         self.thread = block.thread_index()
+
+    def _planes_of(self, shape: Shape) -> list[str]:
+        """Reserve shared memory for real and imaginary parts, twice."""
+        if not shape.dynamic_bytes:
+            size = shape.plane_bytes // byte_size(shape.type)
+            return [self.block.shared_array(shape.type, size) for _ in range(4)]
+        base = self.block.dynamic_shared()
+        return [self.b.element_address(base, "i8", n * shape.plane_bytes) for n in range(4)]
 
     @contextmanager
     def each(self, count: int, *, by_rows: bool) -> Iterator[tuple[Index, Index]]:
