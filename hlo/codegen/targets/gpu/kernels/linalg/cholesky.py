@@ -191,7 +191,7 @@ class _Panel:
     def __call__(self, k: Kernel) -> Grid:
         assert isinstance(k.target, Gpu)
         b, block, sizes = k.b, Block(k.b, k.target), _Sizes.of(k.shape, k.target)
-        tiles = Tiles(block, sizes.field, side_of(sizes.field))
+        tiles = Tiles(block, sizes.field, sizes.n, side_of(sizes.field))
         panel: Index = 0
         if self.number:
             panel = b.load("i64", self._word(k, self.number % 2)).name

@@ -25,10 +25,14 @@ def side_of(field: Field) -> int:
 @dataclass(frozen=True)
 class Tiles:
     """Tiles of a block, of which each thread has some elements: those of one row, some columns
-    apart. Threads of a warp have all rows."""
+    apart. Threads of a warp have all rows.
+
+    rows, columns: of the matrices that the block computes elements of.
+    """
 
     block: Block
     field: Field
+    rows: int
     columns: int
 
     @property
@@ -37,9 +41,10 @@ class Tiles:
 
     @property
     def threads(self) -> int:
-        """The threads of a block."""
+        """The threads of a block: some may have no elements, but help to fill tiles."""
         lanes = self.block.gpu.lanes
-        return min(THREADS, -(-self.side * self.columns // lanes) * lanes)
+        wanted = self.side * (self.columns if self.rows <= self.side else self.side)
+        return min(THREADS, -(-wanted // lanes) * lanes)
 
     @property
     def each(self) -> int:

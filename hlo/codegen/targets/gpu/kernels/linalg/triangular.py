@@ -69,7 +69,7 @@ class _Solver:
         field = Field.of(k.shape.element_type, k.target)
         self.block = Block(k.b, k.target)
         self.chunk = min(side_of(field), s.columns)
-        self.tiles = Tiles(self.block, field, self.chunk)
+        self.tiles = Tiles(self.block, field, s.n, self.chunk)
         self.chunks = -(-s.columns // self.chunk)
         number = self.block.block_index()
         self.system = k.b.udiv(number, self.chunks)
