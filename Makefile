@@ -70,6 +70,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300 --quick --threads 4
 	$(BIN)/python -m tests.sweeps.mpi_failures --count 200
+	$(BIN)/python -m tests.sweeps.compare_launchers --count 100
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py

@@ -57,10 +57,12 @@ typedef struct hlo_gpu_switch {
   uint32_t count;
 } hlo_gpu_switch;
 
-/* The program ends with a status unless the integer `size` is in [0, bound]. */
+/* The program ends with a status unless the integer `size` is in [0, bound]; both have 4 bytes, or
+ * 8. */
 typedef struct hlo_gpu_check {
   hlo_gpu_place size;
   hlo_gpu_place bound;
+  uint32_t bytes;
   int status;
 } hlo_gpu_check;
 
@@ -178,6 +180,16 @@ static int hlo_gpu_read(hlo_gpu_program *p, hlo_gpu_place place, size_t bytes, C
   return 0;
 }
 
+static int hlo_gpu_read_integer(hlo_gpu_program *p, hlo_gpu_place place, uint32_t bytes,
+                                CUstream stream, int64_t *value) {
+  int32_t narrow = 0;
+  int status;
+  if (bytes == sizeof *value) return hlo_gpu_read(p, place, sizeof *value, stream, value);
+  status = hlo_gpu_read(p, place, sizeof narrow, stream, &narrow);
+  *value = narrow;
+  return status;
+}
+
 static int hlo_gpu_run_steps(hlo_gpu_program *p, hlo_gpu_steps steps, CUstream stream);
 
 static int hlo_gpu_run_loop(hlo_gpu_program *p, const hlo_gpu_loop *loop, CUstream stream) {
@@ -200,17 +212,17 @@ static int hlo_gpu_run_loop(hlo_gpu_program *p, const hlo_gpu_loop *loop, CUstre
 }
 
 static int hlo_gpu_run_switch(hlo_gpu_program *p, const hlo_gpu_switch *choice, CUstream stream) {
-  int32_t index = 0;
-  int status = hlo_gpu_read(p, choice->index, sizeof index, stream, &index);
+  int64_t index = 0;
+  int status = hlo_gpu_read_integer(p, choice->index, 4, stream, &index);
   if (status != 0) return status;
-  if (index < 0 || (uint32_t)index >= choice->count) index = (int32_t)choice->count - 1;
+  if (index < 0 || index >= (int64_t)choice->count) index = (int64_t)choice->count - 1;
   return hlo_gpu_run_steps(p, p->plan->branches[choice->first + (uint32_t)index], stream);
 }
 
 static int hlo_gpu_run_check(hlo_gpu_program *p, const hlo_gpu_check *check, CUstream stream) {
-  int32_t size = 0, bound = 0;
-  int status = hlo_gpu_read(p, check->size, sizeof size, stream, &size);
-  if (status == 0) status = hlo_gpu_read(p, check->bound, sizeof bound, stream, &bound);
+  int64_t size = 0, bound = 0;
+  int status = hlo_gpu_read_integer(p, check->size, check->bytes, stream, &size);
+  if (status == 0) status = hlo_gpu_read_integer(p, check->bound, check->bytes, stream, &bound);
   if (status != 0 || (size >= 0 && size <= bound)) return status;
   return hlo_gpu_failed(p, check->status, "", "size");
 }

@@ -24,6 +24,7 @@ from tests.harness.c_programs import arguments
 from tests.harness.native import logical, physical
 from tests.harness.oracle import leaves
 from tests.harness.paths import EXAMPLES, ROOT
+from tests.sweeps.compare_launchers import compare_launchers, examples, generated
 
 SANITIZED = "-fsanitize=address,undefined"
 
@@ -218,6 +219,13 @@ def test_constants_are_in_every_form(kind: str, tmp_path: Path, driver: Path) ->
         "out0 f32[40]{0}: 0 0.125 0.5 1.125 2 3.125 4.5 6.125", "out1 s8[3]{0}: 1 -2 3",
     ]  # fmt: skip
     assert (tmp_path / "report").read_text() == CLEAN
+
+
+def test_many_modules_in_one_program(tmp_path: Path, driver: Path) -> None:
+    """A share of what `python -m tests.sweeps.compare_launchers` compares."""
+    cases = [*list(examples())[::16], *generated("nested", 0, 3), *generated("dynamic", 0, 3)]
+    count, wrong = compare_launchers(tmp_path, cases)
+    assert count > 15 and not wrong, wrong
 
 
 # --- what goes wrong ----------------------------------------------------------------------------

@@ -111,9 +111,9 @@ class Tables:
 
     def _check(self, call: HostCall) -> Row:
         (size, size_bytes), (bound, bound_bytes) = call.operands
-        assert size_bytes == bound_bytes == 4, call
+        assert size_bytes == bound_bytes and size_bytes in (4, 8), call
         status = self._message(self.size_checks[call.number])
-        return self._place(size), self._place(bound), str(status)
+        return self._place(size), self._place(bound), str(size_bytes), str(status)
 
     def _message(self, text: str) -> int:
         """Return the status that stands for a message."""
