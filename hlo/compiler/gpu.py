@@ -233,9 +233,12 @@ class _Runner:
         stays = self._is_static and (stays or any(isinstance(x, OnDevice) for x in leaves))
         memory = [_argument(p, leaf) for p, leaf in zip(self.arguments, leaves, strict=True)]
         made = [self._result(n, p, stays) for n, p in enumerate(self.results)]
-        places = [m.address if isinstance(m, DeviceArray) else octets(m) for m in made]
+        both = list(zip(self.results, made, strict=True))
+        # Memory of an array without elements has a byte nevertheless.
+        places = [
+            m.address if isinstance(m, DeviceArray) else octets(m)[: p.size_bytes] for p, m in both
+        ]  # fmt: skip
         given = execute(memory, places)
-        both = zip(self.results, made, strict=True)
         result = [m if isinstance(m, DeviceArray) else p.logical(m) for p, m in both]
         return self._wrap(result), given
 

@@ -95,10 +95,7 @@ class LoadedProgram:
                 regions = space.bind(self.plan, arguments, results)
                 run = _Run(space, regions, call_host, check)
                 yield run
-                run.finish()
-                for number, data in enumerate(results):
-                    if isinstance(data, np.ndarray):
-                        space.device.read(regions[Region.RESULT, number], data)
+                run.finish(results)
         except BaseException:
             # What is still under way comes before what the next run does here. But the caller may
             # give memory of the device back.
@@ -354,9 +351,14 @@ class _Run:
             self._device.wait(self._check)
         self._ahead.clear()
 
-    def finish(self) -> None:
-        """Wait until all is done."""
-        self._wait()
+    def finish(self, results: Sequence[Memory]) -> None:
+        """Wait until all is done, and copy the results that are to be on the host."""
+        with self._naming():
+            self._device.wait(self._check)
+            for number, data in enumerate(results):
+                if isinstance(data, np.ndarray):
+                    self._device.read(self._regions[Region.RESULT, number], data)
+        self._ahead.clear()
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -385,6 +387,8 @@ class _Run:
 
 def _cause(steps: Sequence[Launch]) -> str:
     """Return a sentence that names the kernels that may have failed, with their instructions."""
+    if not steps:
+        return "no kernel has been launched since the device was last waited for"
     named = list(dict.fromkeys(f"{s.kernel} of {s.instruction or 'scalars'}" for s in steps))
     more = len(named) - _NAMED_KERNELS
     said = ", ".join(named[:_NAMED_KERNELS]) + (f" and {more} others" if more > 0 else "")

@@ -99,6 +99,7 @@ def report(device: dict[str, Any], results: list[dict[str, Any]], seconds: float
     lines += [f"{kind}: {total[kind]}, {failed[kind]} failed" for kind in total]
     wrong = [r for r in results if "failed" in r]
     lines += ["", *(f"{r['name']}: {r['failed']} [{r['code']}]" for r in wrong)]
+    lines += [f"{r['name']}: not run, {r['skipped']}" for r in results if "skipped" in r]
     timed = [r for r in results if "run_s" in r]
     if timed:
         lines += ["", _row("run", "kernels", "launches", "XLA", "ours/XLA", "compile", "name")]

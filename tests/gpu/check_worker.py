@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import hlo
+from hlo.analysis.devices import devices_of
 from hlo.compiler.backends import LoadedModule, load, machine_of
 from hlo.errors import HloError
 from hlo.eval import interpret
@@ -91,6 +92,9 @@ class Worker:
             self._run_small(_small(kind, rest), found)
             return
         module, args = _large(kind, rest)
+        if devices_of(module) != (1, 1):
+            found["skipped"] = "it is for several devices"
+            return
         start = time.perf_counter()
         native = hlo.compile(module, cache=False)
         found["native_compile_s"] = time.perf_counter() - start

@@ -16,6 +16,7 @@ from hlo.gpu.cuda.memory import Memory, Staging
 from hlo.gpu.device import Device, Replay
 from hlo.gpu.ptxas import assemble
 from hlo.support.dlpack import CUDA
+from hlo.support.memory import collector_paused
 
 # A block has so much dynamic shared memory without asking for more.
 _SHARED_BYTES = 48 << 10
@@ -214,7 +215,8 @@ class CudaDevice(Device):
         if self._is_blocking:
             return None
         cu, done = self._cu, self._done
-        with self.context:
+        # What the cycle collector finds may free memory, which a capture does not permit.
+        with self.context, collector_paused():
             # Other threads may allocate meanwhile.
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
             done(cu.cuStreamBeginCapture(self.stream, mode), "capturing a graph")
