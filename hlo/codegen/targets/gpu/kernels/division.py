@@ -11,8 +11,8 @@ from hlo.codegen.kernels.reduce.reducer import Reduction
 
 # Threads of a block, and those that reduce one row together at the most.
 _BLOCK, _LONGEST_GROUP = 128, 512
-# Columns that a block has side by side, unless a line has few more.
-_COLUMNS, _FEW_COLUMNS = 32, 64
+# Columns that a block has side by side, in lines of many; lines of fewer are cut evenly.
+_COLUMNS, _MANY_COLUMNS = 32, 256
 # Rows of up to so many elements are a warp's where there are so many of them.
 _WARP_ROW, _MANY_ROWS = 4096, 4096
 # Threads that keep a GPU busy, and blocks that a reduction is split into.
@@ -108,7 +108,9 @@ def _rows(d: Division) -> Division:
 
 def _columns(d: Division, threads: int) -> Division:
     """Choose for results that lie side by side. threads: of a block, at the most."""
-    columns = d.width if d.width <= _FEW_COLUMNS else _COLUMNS
+    columns = _COLUMNS
+    if d.width < _MANY_COLUMNS:
+        columns = -(-d.width // -(-d.width // _COLUMNS))
     d = replace(d, columns=columns, vector=1)
     if d.way is Way.WHOLE:
         return d
@@ -121,7 +123,7 @@ def _columns(d: Division, threads: int) -> Division:
 def _split(d: Division, blocks: int) -> Division:
     """Choose the parts for results that take so many blocks otherwise."""
     each = _PART_ELEMENTS * d.group
-    if blocks * d.group >= _WANTED_THREADS // 2 or d.length < _WORTH_PARTS * each:
+    if blocks >= _WANTED_BLOCKS // 2 or d.length < _WORTH_PARTS * each:
         return d
     parts = min(-(-d.length // each), -(-_WANTED_BLOCKS // blocks))
     parts = -(-d.length // replace(d, parts=parts).part)

@@ -131,14 +131,28 @@ class _Emitter:
                 self._store(total)
 
     def _kept(self, w: Reducer, line: Index, column: Index) -> dict[int, Index]:
-        """Return the indices of a result."""
-        r = w.r
-        if self.is_join or self.d.width == 1 or self.d.width != r.width:
-            return w.kept_at(self.result)
-        outer = r.kept[:-1]
-        sizes = [r.size([g]) for g in outer]
-        place = w.indices(outer, split_index(self.b, line, sizes)) if outer else {}
-        return place | w.indices(r.kept[-1:], [column])
+        """Return where the elements of a result are read, in the dimensions that are kept."""
+        b, groups = self.b, w.r.kept
+        if not groups:
+            return {}
+        if self.d.width == 1 or self.d.width != w.r.width:
+            return self._place(groups, split_index(b, self.result, self._sizes(w, groups)))
+        outer = split_index(b, line, self._sizes(w, groups[:-1])) if groups[:-1] else []
+        return self._place(groups, [*outer, column])
+
+    def _sizes(self, w: Reducer, groups: Sequence[Sequence[int]]) -> list[int]:
+        return [w.r.size([group]) for group in groups]
+
+    def _place(self, groups: Sequence[Sequence[int]], found: Sequence[Index]) -> dict[int, Index]:
+        """Return indices to read at, from those of groups of dimensions that are one loop.
+
+        The last dimension of a group has the index of the whole group: wherever that is read, its
+        dimensions are adjacent in memory.
+        """
+        place: dict[int, Index] = {}
+        for group, at in zip(groups, found, strict=True):
+            place |= dict.fromkeys(group[:-1], 0) | {group[-1]: at}
+        return place
 
     def _combined(self, total: list[Value]) -> list[Value]:
         """Return what the threads of a group have found, at least in the first of them."""
@@ -204,8 +218,8 @@ class _Emitter:
         if self.d.way is not Way.WHOLE:
             total = self._follow(self._inits(), total)
         output = 0
-        for (w, own), kept in zip(self._of_each(total), self.kept, strict=True):
-            gone = set(w.inst.dimensions)
+        for w, own in self._of_each(total):
+            gone, kept = set(w.inst.dimensions), w.kept_at(self.result)
             at = tuple(kept.get(d, 0) for d in range(w.r.source.rank) if d not in gone)
             wanted = [s.element_type for s in w.r.results]
             for value in w.combiner.result(self.b, own, wanted):
@@ -247,19 +261,21 @@ class _Emitter:
     def _element(self, at: Index) -> list[Value]:
         if self.is_join:
             return self._left(at)
-        pairs = zip(self.members, self.kept, strict=True)
-        return [value for w, kept in pairs for value in w.element(kept, w.reduced_at(at))]
+        return self._elements(at, 1)[0]
 
     def _vector(self, at: Index) -> list[list[Value]]:
         """Return the elements that are read by one instruction."""
-        if self.d.vector == 1:
-            return [self._element(at)]
-        found: list[list[Value]] = [[] for _ in range(self.d.vector)]
+        return [self._left(at)] if self.is_join else self._elements(at, self.d.vector)
+
+    def _elements(self, at: Index, count: int) -> list[list[Value]]:
+        """Return elements that follow each other in the innermost loop."""
+        found: list[list[Value]] = [[] for _ in range(count)]
         for w, kept in zip(self.members, self.kept, strict=True):
             groups = w.r.reduced
-            *head, last = split_index(self.b, at, [w.r.size([g]) for g in groups])
+            *head, last = split_index(self.b, at, self._sizes(w, groups)) if groups else [0]
             for n, values in enumerate(found):
-                values += w.element(kept, w.indices(groups, [*head, self.b.add(last, n)]))
+                place = self._place(groups, [*head, self.b.add(last, n)]) if groups else {}
+                values += w.element(kept, place)
         return found
 
     def _follow_each(self, acc: Accumulators, first: Index, last: Index) -> None:
