@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.gpu.simt import Run, kernel, problem
 
@@ -202,6 +203,24 @@ $LOOP:
     )
     found = problem(text, [])
     assert found.startswith("gpu-endless-loop: still runs after 100000 instructions: kernel k")
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        ({"blocks": 0}, "0 blocks"), ({"threads": 0}, "0 threads a block, at most 1024"),
+        ({"threads": 1025}, "1025 threads"), ({"shared_bytes": 1 << 18}, "262144 bytes of shared"),
+    ],
+)  # fmt: skip
+def test_launches_that_no_gpu_accepts(launch: dict[str, int], said: str) -> None:
+    assert problem(kernel("", parameters=0), [], **launch).startswith(
+        f"bad-launch: kernel k: {said}"
+    )
+
+
+def test_each_parameter_has_a_value() -> None:
+    found = problem(kernel("", parameters=2), [4])
+    assert found == "bad-launch: kernel k: 1 parameters for 2"
 
 
 def test_traps() -> None:

@@ -20,7 +20,7 @@ from hlo.gpu.simt.memory import EMPTY, FULL
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.report import SimtReport
 
-_LIMIT = 1 << 28
+_LIMIT = 1 << 27
 
 
 class SimtDevice(Device):
@@ -97,9 +97,11 @@ class SimtDevice(Device):
         if found is None:
             raise HloError.at("unknown-function", f"the PTX has no kernel {kernel}")
         with self._lock:
-            LaunchState(
+            launch = LaunchState(
                 self.machine, found, blocks, threads, shared_bytes, addresses, instruction
-            ).run()
+            )
+            launch.check()
+            launch.run()
 
     @property
     def allocated_bytes(self) -> int:

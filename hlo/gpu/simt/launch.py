@@ -25,6 +25,8 @@ from hlo.gpu.simt.traffic import Tally
 _THREADS = 1 << 14
 # Shared and local memory of the blocks that run together.
 _BATCH_BYTES = 1 << 26
+# Of a block.
+MOST_THREADS, MOST_SHARED_BYTES = 1024, 227 << 10
 # Problems that one launch reports.
 _MOST_PROBLEMS = 16
 
@@ -73,6 +75,22 @@ class LaunchState:
             self._add_counts()
         if self.problems:
             self.fail()
+
+    def check(self) -> None:
+        """Raise HloError for a launch that no GPU accepts."""
+        function = self.kernel.function
+        most = function.threads or MOST_THREADS
+        wrong = ""
+        if not 1 <= self.blocks < 1 << 31:
+            wrong = f"{self.blocks} blocks"
+        elif not 1 <= self.threads <= most:
+            wrong = f"{self.threads} threads a block, at most {most} are allowed"
+        elif self.shared.size > MOST_SHARED_BYTES:
+            wrong = f"{self.shared.size} bytes of shared memory"
+        elif len(self.parameters) != len(function.parameters):
+            wrong = f"{len(self.parameters)} parameters for {len(function.parameters)}"
+        if wrong:
+            raise HloError.at("bad-launch", f"kernel {self.kernel.name}: {wrong}")
 
     def _run_batch(self, first: int, blocks: int) -> None:
         batch = Batch(self, first, blocks)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import mmap
 import sys
+from bisect import bisect
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,8 @@ RESERVED = 256
 # Gaps between allocations: an address a little outside is in none.
 _GAP = 256
 _ALIGNMENT = 256
+# Pages of large allocations that are given back go back to the system.
+_PAGE, _LARGE = mmap.PAGESIZE, 1 << 20
 # MAP_NORESERVE, which Python knows from 3.13 on.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 _LARGEST, _SMALLEST = 1 << 36, 1 << 28
@@ -51,6 +55,17 @@ class Memory:
         if self.map is not None:
             self.map[begin : begin + size] = state
 
+    def forget(self, begin: int, size: int) -> None:
+        """Say that bytes are not there any more; their pages take no memory."""
+        self.define(begin, size, ABSENT)
+        first, last = -(-begin // _PAGE) * _PAGE, (begin + size) // _PAGE * _PAGE
+        if last - first < _LARGE:
+            return
+        for array in (self.bytes, self.map):
+            if array is not None and hasattr(mmap, "MADV_DONTNEED"):
+                pages: Any = array.base
+                pages.obj.madvise(mmap.MADV_DONTNEED, first, last - first)
+
 
 class Heap:
     """Allocations in a memory, with gaps between them."""
@@ -59,22 +74,26 @@ class Heap:
         self.memory = memory
         self.allocations: dict[int, tuple[int, str]] = {}
         self.allocated_bytes = 0
-        self._free: dict[int, list[int]] = {}
+        # Nothing was ever allocated from here on.
         self.end = RESERVED
+        # Rooms that were given back, as (begin, end) in order, none beside another.
+        self._rooms: list[tuple[int, int]] = []
 
     def allocate(self, size: int, name: str) -> int:
         """Return the offset of new memory, without values. Raises HloError."""
-        room = -(-size // _ALIGNMENT) * _ALIGNMENT + _GAP
-        old = self._free.get(room)
-        if old:
-            begin = old.pop()
+        needed = _room(size)
+        for n, (begin, end) in enumerate(self._rooms):
+            if end - begin >= needed:
+                rest = [(begin + needed, end)] if end - begin > needed else []
+                self._rooms[n : n + 1] = rest
+                break
         else:
             begin = self.end
-            if begin + room > self.memory.size:
+            if begin + needed > self.memory.size:
                 raise HloError.at(
                     "too-large", f"{size} bytes for {name or 'an array'} do not fit in the memory"
                 )
-            self.end += room
+            self.end += needed
         self.allocations[begin] = (size, name)
         self.allocated_bytes += size
         self.memory.define(begin, size)
@@ -86,9 +105,15 @@ class Heap:
             raise HloError.at("bad-address", "memory that is not allocated is given back")
         size, _ = self.allocations.pop(begin)
         self.allocated_bytes -= size
-        self.memory.define(begin, size, ABSENT)
-        room = -(-size // _ALIGNMENT) * _ALIGNMENT + _GAP
-        self._free.setdefault(room, []).append(begin)
+        self.memory.forget(begin, size)
+        at = bisect(self._rooms, (begin, begin))
+        room = begin, begin + _room(size)
+        if at < len(self._rooms) and self._rooms[at][0] == room[1]:
+            room = room[0], self._rooms.pop(at)[1]
+        if at and self._rooms[at - 1][1] == room[0]:
+            room = self._rooms.pop(at - 1)[0], room[1]
+            at -= 1
+        self._rooms.insert(at, room)
 
     def describe(self, offset: int) -> str:
         """Return where an offset is, seen from the nearest allocation."""
@@ -106,6 +131,11 @@ class Heap:
     def _distances(self, offset: int) -> Iterator[tuple[int, int]]:
         for begin, (size, _) in self.allocations.items():
             yield max(begin - offset, offset - (begin + size) + 1, 0), begin
+
+
+def _room(size: int) -> int:
+    """Return what an allocation takes, with the gap after it."""
+    return -(-size // _ALIGNMENT) * _ALIGNMENT + _GAP
 
 
 def lazy_zeros(size: int) -> np.ndarray:
