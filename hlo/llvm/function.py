@@ -63,9 +63,9 @@ class Function:
     linkage: `internal`, or empty for one that other objects see. visibility: `hidden`, or empty.
     debug: the number of its subprogram's metadata node, 0 for none. is_general: its name says all
     that it does, and modules that have little in common may have it. is_light: a turn of its loops
-    takes so little time that ten cycles more matter. origin: what it was made from, if its object
-    code may be kept. The body does not change once it is complete: what is asked about it is
-    computed once.
+    takes so little time that ten cycles more matter. is_final: a few clean-up passes are enough.
+    origin: what it was made from, if its object code may be kept. The body does not change once it
+    is complete: what is asked about it is computed once.
     """
 
     name: str
@@ -78,6 +78,7 @@ class Function:
     debug: int = 0
     is_general: bool = False
     is_light: bool = False
+    is_final: bool = False
     origin: Origin | None = None
 
     def replace(
@@ -95,7 +96,7 @@ class Function:
         """Return the function with another body and the metadata node of its subprogram."""
         return Function(
             self.name, self.parameters, self.attributes, self.result, self.linkage,
-            self.visibility, body, debug, self.is_general, self.is_light,
+            self.visibility, body, debug, self.is_general, self.is_light, self.is_final,
         )  # fmt: skip
 
     # --- text -----------------------------------------------------------------------------------

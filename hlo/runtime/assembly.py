@@ -33,6 +33,8 @@ _LEVEL = 2
 # How LLVM writes the dots of names that nobody else sees in PTX.
 _DOT = "_$_"
 _HEADER_END = ".address_size 64\n"
+# Of shared memory whose size the launch says, and of the file that debug information is about.
+_DECLARATIONS = (".extern", ".file", ".section")
 
 
 def assembly_of(module: LlvmModule, cpu: str) -> str:
@@ -40,20 +42,21 @@ def assembly_of(module: LlvmModule, cpu: str) -> str:
 
     Raises HloError for what LLVM does not accept.
     """
-    # Debug information is of the whole module, and so is the assembly of other makers' GPUs.
-    if module.named_metadata or not module.target_triple.startswith("nvptx"):
+    if not module.target_triple.startswith("nvptx"):
         return _compiled(module.to_text(), module.target_triple, cpu)
-    parts = [_part(module, kernels) for kernels in _divided(module)]
+    parts = [_part(module, *kernels) for kernels in _divided(module)]
     if not parts:
         return _compiled(module.to_text(), module.target_triple, cpu)
-    keys = [_key(part.text, cpu) for part in parts]
+    keys = [_key(part, cpu) for part in parts]
     found = {key: kept.get(key, None) for key in keys}
     missing = {key: part for key, part in zip(keys, parts, strict=True) if found[key] is None}
     needed = _LEAST_BYTES + _BYTES_OF_CHARACTER * sum(len(p.text) for p in missing.values())
     check_address_space(needed, "compiling")
     threads = threads_that_fit(min(default_threads(), len(missing)), needed)
-    texts = [part.text for part in missing.values()]
-    done = in_threads(lambda text: _compiled(text, module.target_triple, cpu), texts, threads)
+    done = in_threads(
+        lambda part: _compiled(part.text, module.target_triple, cpu, is_final=part.is_final),
+        [*missing.values()], threads,
+    )  # fmt: skip
     for key, code in zip(missing, done, strict=True):
         found[key] = code.encode()
         kept.put(key, code.encode(), None)
@@ -71,10 +74,14 @@ def optimized_text(module: LlvmModule, cpu: str) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """Kernels of a module, with what they call. symbols: pairs of names, in the text and before."""
+    """Kernels of a module, with what they call. symbols: pairs of names, in the text and before.
+
+    is_final: see `Function`.
+    """
 
     text: str
     symbols: tuple[tuple[str, str], ...]
+    is_final: bool
 
     def named(self, code: str) -> str:
         """Return PTX of the text with the names that the module has."""
@@ -86,25 +93,26 @@ class _Part:
         return code.replace(f"hlo{_DOT}data{_DOT}", f"{first}{_DOT}data{_DOT}")
 
 
-def _divided(module: LlvmModule) -> Iterator[list[Function]]:
-    """Yield the kernels of each part, with what they call."""
-    together: dict[str, Function] = {}
-    size = 0
-    for function in module.functions.values():
-        if function.linkage:
-            continue
-        own = _closure(function, module)
-        length = sum(len(f.text) for f in own)
-        if length >= _APART_SIZE:
-            yield own
-            continue
-        if together and size + length > _PART_SIZE:
-            yield [*together.values()]
-            together, size = {}, 0
-        together |= {f.name: f for f in own}
-        size += length
-    if together:
-        yield [*together.values()]
+def _divided(module: LlvmModule) -> Iterator[tuple[list[Function], bool]]:
+    """Yield the kernels of each part, with what they call, and whether they are final."""
+    for is_final in (True, False):
+        together: dict[str, Function] = {}
+        size = 0
+        for function in module.functions.values():
+            if function.linkage or function.is_final is not is_final:
+                continue
+            own = _closure(function, module)
+            length = sum(len(f.text) for f in own)
+            if length >= _APART_SIZE:
+                yield own, is_final
+                continue
+            if together and size + length > _PART_SIZE:
+                yield [*together.values()], is_final
+                together, size = {}, 0
+            together |= {f.name: f for f in own}
+            size += length
+        if together:
+            yield [*together.values()], is_final
 
 
 def _closure(function: Function, module: LlvmModule) -> list[Function]:
@@ -118,21 +126,22 @@ def _closure(function: Function, module: LlvmModule) -> list[Function]:
     return [*found.values()]
 
 
-def _part(module: LlvmModule, functions: Sequence[Function]) -> _Part:
+def _part(module: LlvmModule, functions: Sequence[Function], is_final: bool) -> _Part:
     # What the code depends on besides is in the key.
     own = canonical(module, functions, {}, "")
-    return _Part(own.text, tuple((symbol, name) for name, symbol in own.symbols.items()))
+    symbols = tuple((symbol, name) for name, symbol in own.symbols.items())
+    return _Part(own.text, symbols, is_final)
 
 
 def _joined(codes: Sequence[str]) -> str:
-    """Return PTX texts as one, with one header; shared memory of the launch is declared once."""
+    """Return PTX texts as one, with one header; what several declare is declared once."""
     first, *_ = codes
     header = first[: first.index(_HEADER_END) + len(_HEADER_END)]
     lines: list[str] = []
     declared: set[str] = set()
     for code in codes:
         for line in code[code.index(_HEADER_END) + len(_HEADER_END) :].splitlines():
-            if line.startswith(".extern"):
+            if line.lstrip().startswith(_DECLARATIONS):
                 if line in declared:
                     continue
                 declared.add(line)
@@ -149,9 +158,10 @@ def _make() -> str:
     return llvmlite.__version__ + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
-def _key(text: str, cpu: str) -> str:
+def _key(part: _Part, cpu: str) -> str:
     """Return the key of a part's PTX: whatever could make it another is part of it."""
-    return "ptx" + hashlib.sha256(f"{_make()} {cpu} {text}".encode()).hexdigest()
+    content = f"{_make()} {cpu} {part.is_final} {part.text}"
+    return "ptx" + hashlib.sha256(content.encode()).hexdigest()
 
 
 @cache
@@ -165,12 +175,12 @@ def _target_machine(triple: str, cpu: str) -> llvm.TargetMachine:
     return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=_LEVEL)
 
 
-def _compiled(text: str, triple: str, cpu: str) -> str:
+def _compiled(text: str, triple: str, cpu: str, *, is_final: bool = False) -> str:
     machine = _target_machine(triple, cpu)
-    return emission.assembly(_optimized(text, machine), machine)
+    return emission.assembly(_optimized(text, machine, is_final=is_final), machine)
 
 
-def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(text: str, machine: llvm.TargetMachine, *, is_final: bool = False) -> llvm.ModuleRef:
     try:
         # LLVM objects share state only within a context.
         parsed = llvm.parse_assembly(text, llvm.create_context())
@@ -181,5 +191,24 @@ def _optimized(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     tuning.slp_vectorization = False
     tuning.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, tuning)
-    emission.run_passes(builder.getModulePassManager(), parsed, builder)
+    passes = _clean_up() if is_final else builder.getModulePassManager()
+    emission.run_passes(passes, parsed, builder)
     return parsed
+
+
+def _clean_up() -> llvm.ModulePassManager:
+    """Return the passes for kernels that are written as they are to be.
+
+    Values are sunk to where they are used, so that they take no registers before.
+    """
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_sinking_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    return passes

@@ -40,6 +40,8 @@ def canonical(
     found = _References(module, own, called)
     for f in functions:
         found.add(f.references, f.metadata)
+    for nodes in module.named_metadata.values():
+        found.add((), nodes)
     text = found.text(functions)
     name = hashlib.sha256(f"{effort}\n{text}".encode()).hexdigest()[:32]
     symbols = {former: f"hlo.{name}.{n}" for n, former in enumerate(own)}
@@ -94,5 +96,9 @@ class _References:
             *self._declarations,
             *(f.renamed(names, numbers).text for f in functions),
             *(str(module.metadata[n].renumbered(numbers)) for n in numbers),
+            *(
+                f"!{name} = !{{{', '.join(f'!{numbers[n]}' for n in nodes)}}}"
+                for name, nodes in module.named_metadata.items()
+            ),
         ]
         return "\n".join(lines) + "\n"

@@ -399,7 +399,7 @@ class _Writer:
         """Write the launch of a function as a kernel that the host sees."""
         function = Function(
             "", parameters, ("nounwind", *self.gpu.kernel_attributes(grid.threads)),
-            result=f"{self.gpu.convention} void",
+            result=f"{self.gpu.convention} void", is_final=grid.is_final,
         )  # fmt: skip
         b.finish(function)
         is_located = self.module.is_located

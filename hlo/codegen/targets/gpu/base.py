@@ -36,13 +36,15 @@ class Grid(Extent):
     """How many threads compute a kernel that is written for GPUs.
 
     shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines. work:
-    what the kernel does, if it knows better than the counts of its instruction.
+    what the kernel does, if it knows better than the counts of its instruction. is_final: loops are
+    unrolled and accesses vectors, so that LLVM's whole pipeline finds little more.
     """
 
     blocks: int = 1
     threads: int = 1
     shared_bytes: int = 0
     work: Work | None = None
+    is_final: bool = False
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ class MmaProduct:
             sums.store()
         dynamic = total_bytes if total_bytes > _STATIC else 0
         done = mma_work(p, unit, self.tiles).work
-        return Grid(tiling.blocks(p), count(p.k), tiling.blocks(p), threads, dynamic, done)
+        blocks = tiling.blocks(p)
+        return Grid(blocks, count(p.k), blocks, threads, dynamic, done, is_final=True)
 
     def layout(self, side: str) -> TileLayout:
         """Return how tiles of an operand lie in shared memory."""
