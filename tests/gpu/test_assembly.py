@@ -72,7 +72,7 @@ def test_known_kernels_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None
     text = "HloModule {} ENTRY e {{ {} = f32[99,7] parameter(0) ROOT y = f32[99,7] tan({}) }}"
     assembly_of(_program(text.format("m", "x", "x")).module, "sm_90")
 
-    def none(*_: object) -> str:
+    def none(*_: object, **__: object) -> str:
         raise AssertionError("it is known")
 
     monkeypatch.setattr(assembly, "_compiled", none)
