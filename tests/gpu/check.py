@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class Cases:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             self._process = None
 
 
@@ -130,7 +131,7 @@ def _row(*cells: str) -> str:
     return "  ".join([*(f"{cell:>9}" for cell in cells[:-1]), cells[-1]])
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Check a GPU.")
     parser.add_argument("--count", type=int, default=1000, help="how many generated modules")
     parser.add_argument("--models", type=Path, help="a folder of HLO files, beside the examples")
@@ -138,7 +139,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=ROOT / "build" / "gpu-check")
     parser.add_argument("--backend", default="gpu", choices=["gpu", "gpu-emulated"])
     parser.add_argument("--require-device", action="store_true", help="exit 2 without a device")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     try:
         device = about(options.backend)
     except HloError as e:

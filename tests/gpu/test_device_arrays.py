@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from hlo.compiler.backends import machine_of
 from hlo.gpu.arrays import DeviceArray, array_on, new_array
 from hlo.gpu.cuda.adopt import adopt
 from hlo.gpu.cuda.context import Context
@@ -219,3 +220,18 @@ def test_what_is_elsewhere_is_left(device: CudaDevice) -> None:
     assert adopt(device, Elsewhere(there)) is None
     assert adopt(device, np.zeros(3)) is None
     assert adopt(device, [1, 2]) is None
+
+
+def test_other_libraries_take_copies_of_arrays_that_no_gpu_has() -> None:
+    """By DLPack in memory of the host, which they give back."""
+    jax = pytest.importorskip("jax")
+    machine = machine_of("gpu-emulated")
+    assert machine is not None
+    for dtype in (np.float32, np.int8, ml_dtypes.bfloat16):
+        array = values(dtype, 5, 3)
+        there = machine.put(array)
+        assert there.__dlpack_device__() == (1, 0)
+        taken = jax.dlpack.from_dlpack(there)
+        del there
+        gc.collect()
+        assert np.array_equal(np.asarray(taken), array)
