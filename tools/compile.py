@@ -78,8 +78,9 @@ class _CompileTool(Tool):
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
               "x86_64-pc-windows-msvc, nvptx64, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU[,CPU...]",
-              help="LLVM's name of the processor; native is this one, generic any of the "
-              "architecture. Of several, separated by commas, the first call takes the best that "
+              help="LLVM's name of the processor, or of the GPU: sm_90; native is this one, "
+              "generic any of the architecture. Of several, separated by commas, the first call "
+              "takes the best that "
               "is there (x86).  [default: native for an x86 without --target, else "
               "generic]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",

@@ -232,6 +232,11 @@ def test_stages_for_gpus(stage: str, words: str) -> None:
     assert done.exit_code == 0 and words in done.stdout, done.stderr
 
 
+def test_the_object_of_a_gpu_is_machine_code() -> None:
+    need_ptxas()
+    assert shown("obj", *TARGET).stdout_bytes[:4] == b"\x7fELF"
+
+
 def test_stages_of_gpus_alone() -> None:
     assert ".target sm_80\n" in shown("ptx").stdout
     assert "[bad-target]" in shown("ptx", "--target=amdgcn").stderr

@@ -309,6 +309,13 @@ CALLER = """\
 #include "a.h"
 #include "b.h"
 
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode);
+CUresult cuStreamEndCapture(CUstream stream, void **graph);
+CUresult cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long flags);
+CUresult cuGraphLaunch(void *graph, CUstream stream);
+CUresult cuGraphDestroy(void *graph);
+CUresult cuGraphExecDestroy(void *graph);
+
 #define NEED(x) do { if ((x) != 0) { printf("line %d\\n", __LINE__); return 1; } } while (0)
 
 int main(void) {
@@ -316,6 +323,8 @@ int main(void) {
   CUdevice device;
   CUcontext context;
   CUdeviceptr in, out;
+  CUstream stream;
+  void *graph, *executable;
   a_program *first, *second;
   b_program *other;
   for (int i = 0; i < 100; i++) x[i] = (float)i;
@@ -337,6 +346,22 @@ int main(void) {
   NEED(cuStreamSynchronize(NULL));
   for (int i = 0; i < 100; i++) NEED(y[i] != 6 * (float)i);
   NEED(a_error(second)[0] != 0);
+
+  /* A graph of both. */
+  NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  NEED(cuStreamBeginCapture_v2(stream, 0));
+  NEED(a_run(second, &in, &out, stream));
+  NEED(b_run(other, &out, &in, stream));
+  NEED(cuStreamEndCapture(stream, &graph));
+  NEED(cuGraphInstantiateWithFlags(&executable, graph, 0));
+  NEED(cuGraphLaunch(executable, stream));
+  NEED(cuGraphLaunch(executable, stream));
+  NEED(cuMemcpyDtoHAsync(y, in, sizeof y, stream));
+  NEED(cuStreamSynchronize(stream));
+  for (int i = 0; i < 100; i++) NEED(y[i] != 22 * (float)i);
+  NEED(cuGraphExecDestroy(executable));
+  NEED(cuGraphDestroy(graph));
+  NEED(cuStreamDestroy(stream));
 
   in += 4;
   NEED(a_run(second, &in, &out, NULL) != HLO_BAD_ARGUMENT);
