@@ -80,12 +80,14 @@ class MergeSort:
             self.put(record, at.get())
 
     def merge(
-        self, left: Index, left_end: Index, right: Index, right_end: Index, to: Index
-    ) -> None:
-        """Merge two runs stably."""
+        self, left: Index, left_end: Index, right: Index, right_end: Index, to: Index,
+        count: Index | None = None,
+    ) -> None:  # fmt: skip
+        """Merge two runs stably, or the first `count` records of the result."""
         b = self.b
         cursor = _Cursor(self, left, left_end, right, right_end)
-        count = b.add(b.sub(left_end, left), b.sub(right_end, right))
+        if count is None:
+            count = b.add(b.sub(left_end, left), b.sub(right_end, right))
         with b.loop(0, count, plain=True) as n:
             cursor.step(b.add(to, n))
 

@@ -36,6 +36,7 @@ from hlo.codegen.targets.gpu.kernels.fft.rows import (
     SharedRows,
     longest,
     roots_table,
+    stage_powers,
 )
 from hlo.ir import Instruction
 
@@ -249,7 +250,7 @@ class _Builder:
         return len(self.sizes) - 1
 
     def roots(self, n: int, dtype: np.dtype) -> int:
-        return self.table(roots_table(n, n, 1, dtype))
+        return self.table(roots_table(n, stage_powers(n), dtype))
 
     def add(self, p: Pass) -> bool:
         """Add the steps of a pass; returns whether there are any for its length."""
@@ -289,8 +290,8 @@ class _Builder:
     def _twiddles(self, n: int, dtype: np.dtype) -> Twiddles:
         step = 1 << (n.bit_length() // 2)
         count = -(-n // step)
-        coarse = self.table(roots_table(n, count, step, dtype))
-        return Twiddles(coarse, self.table(roots_table(n, step, 1, dtype)), step, count)
+        coarse = self.table(roots_table(n, np.arange(count) * step, dtype))
+        return Twiddles(coarse, self.table(roots_table(n, np.arange(step), dtype)), step, count)
 
 
 def _divisor(n: int) -> int:

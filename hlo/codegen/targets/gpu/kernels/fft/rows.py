@@ -21,6 +21,8 @@ from hlo.llvm import byte_size
 # Static shared memory of a block, in bytes.
 _SHARED_BYTES = 48 << 10
 _THREADS, _MOST_THREADS, _WARP = 256, 1024, 32
+# Behind so many numbers one is unused: those that a stage writes apart are in different banks.
+_GAP = 32
 # Rows of a block at the most: as many as an access to memory has neighbours.
 _MOST_ROWS = 16
 
@@ -38,8 +40,13 @@ class Scalars(Lanes):
 
 
 def most_numbers(type_: str) -> int:
-    """Return how many numbers all rows of a block have at the most, with one unused in each."""
+    """Return how many numbers all rows of a block have at the most, with those unused."""
     return _SHARED_BYTES // (4 * byte_size(type_))
+
+
+def _pitch_of(length: int) -> int:
+    """Return the distance of rows, an odd number: columns are in different banks, too."""
+    return (length + length // _GAP) | 1
 
 
 def longest(type_: str, shared_bytes: int) -> int:
@@ -61,13 +68,13 @@ class Shape:
 
     @staticmethod
     def of(length: int, total: int, type_: str) -> Shape:
-        most = max(1, most_numbers(type_) // (length + 1))
+        most = max(1, most_numbers(type_) // _pitch_of(length))
         return Shape(length, min(most, total, _MOST_ROWS), type_)
 
     @property
     def pitch(self) -> int:
-        """The distance of rows: columns are in different banks."""
-        return self.length + 1
+        """The distance of rows."""
+        return _pitch_of(self.length)
 
     @property
     def plane_bytes(self) -> int:
@@ -88,17 +95,39 @@ class Shape:
 
     @property
     def radices(self) -> list[int]:
-        found, n = [], self.length
-        while n % 2 == 0:
-            r = next(r for r in (8, 4, 2) if n % r == 0)
-            found.append(r)
-            n //= r
-        return [*found, *prime_factors(n)[::-1]]
+        return radices_of(self.length)
+
+    @property
+    def root_count(self) -> int:
+        """How many roots of unity the table of the length has."""
+        return len(stage_powers(self.length))
 
 
-def roots_table(n: int, count: int, step: int, dtype: np.dtype) -> np.ndarray:
-    """Return exp(-2 pi i k step / n) for k below a count: real parts, then imaginary ones."""
-    return np.stack(roots_of_unity(n, np.arange(count) * step)).astype(dtype)
+def roots_table(n: int, powers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return exp(-2 pi i k / n) for powers k: real parts, then imaginary ones."""
+    return np.stack(roots_of_unity(n, powers)).astype(dtype)
+
+
+def stage_powers(n: int) -> np.ndarray:
+    """Return the powers of roots of unity that the stages of a length multiply with, in order."""
+    found, done = [np.zeros(1, np.int64)], 1
+    for radix in radices_of(n):
+        if done > 1:
+            step = n // (done * radix)
+            found += [np.arange(done) * (r * step) for r in range(1, radix)]
+        done *= radix
+    # A table has an element, even if none is read.
+    return np.concatenate(found[1:] or found)
+
+
+def radices_of(n: int) -> list[int]:
+    """Return the lengths of the short transforms of a length's stages."""
+    found = []
+    while n % 2 == 0:
+        r = next(r for r in (8, 4, 2) if n % r == 0)
+        found.append(r)
+        n //= r
+    return [*found, *prime_factors(n)[::-1]]
 
 
 def root(b: Builder, type_: str, table: str, count: int, at: Index) -> Complex:
@@ -109,7 +138,7 @@ def root(b: Builder, type_: str, table: str, count: int, at: Index) -> Complex:
 
 
 class SharedRows:
-    """Emission of what a block does with its rows. table: the roots of unity of their length."""
+    """Emission of what a block does with its rows. table: the roots of unity of the stages."""
 
     def __init__(self, block: Block, shape: Shape, table: str) -> None:
         self.block, self.b, self.shape, self._table = block, block.b, shape, table
@@ -162,33 +191,38 @@ class SharedRows:
             self.b.store(part, address)
 
     def _addresses(self, side: int, row: Index, at: Index) -> list[str]:
-        place = self.b.add(self.b.mul(row, self.shape.pitch), at)
+        b = self.b
+        place = b.add(b.mul(row, self.shape.pitch), b.add(at, b.udiv(at, _GAP)))
         planes = self._planes[side]
         if self._is_turned:
             planes = planes[::-1]
-        return [self.b.element_address(plane, self.shape.type, place) for plane in planes]
+        return [b.element_address(plane, self.shape.type, place) for plane in planes]
 
     def transform(self) -> None:
         """Transform all rows; what was written before is visible after, and the result too."""
         self.block.barrier()
-        done = 1
+        done, first_root = 1, 0
         for radix in self.shape.radices:
-            self._stage(radix, done)
+            self._stage(radix, done, first_root)
             self._side = 1 - self._side
+            first_root += (radix - 1) * done if done > 1 else 0
             done *= radix
             self.block.barrier()
 
-    def _stage(self, radix: int, done: int) -> None:
-        """Do the short transforms of one length, after transforms of `done`."""
-        b, n = self.b, self.shape.length
-        count, step = n // radix, n // (done * radix)
+    def _stage(self, radix: int, done: int, first_root: int) -> None:
+        """Do the short transforms of one length, after transforms of `done`.
+
+        first_root: where the stage's roots of unity begin in the table.
+        """
+        b, s = self.b, self.shape
+        count = s.length // radix
         with self.each(count, by_rows=False) as (row, j):
             values = [self.get(row, b.add(j, r * count)) for r in range(radix)]
             place = b.urem(j, done)
             if done > 1:
                 for r in range(1, radix):
-                    power = b.mul(place, r * step)
-                    factor = root(b, self.shape.type, self._table, n, power)
+                    at = b.add(place, first_root + (r - 1) * done)
+                    factor = root(b, self.shape.type, self._table, s.root_count, at)
                     values[r] = self.lanes.multiply(values[r], factor)
             first = b.add(b.mul(b.udiv(j, done), done * radix), place)
             for r, value in enumerate(self.lanes.transform(values)):

@@ -91,19 +91,29 @@ class Sorting(ABC):
 
 
 class Words:
-    """Arrays of records in memory, an array for each word."""
+    """Arrays of records in memory, an array for each word.
 
-    def __init__(self, b: Builder, types: Sequence[str], bases: Sequence[str]) -> None:
-        self.b, self.types, self.bases = b, types, bases
+    gap: behind how many records one is unused, so that neighbouring threads that have as many each
+    use different banks of shared memory; 0 for never.
+    """
+
+    def __init__(
+        self, b: Builder, types: Sequence[str], bases: Sequence[str], gap: int = 0
+    ) -> None:
+        self.b, self.types, self.bases, self._gap = b, types, bases, gap
+
+    def _place(self, at: Index) -> Index:
+        return self.b.add(at, self.b.udiv(at, self._gap)) if self._gap else at
 
     def load(self, at: Index) -> list[Val]:
-        pairs = zip(self.types, self.bases, strict=True)
-        return [self.b.load(t, self.b.element_address(base, t, at)) for t, base in pairs]
+        pairs, place = zip(self.types, self.bases, strict=True), self._place(at)
+        return [self.b.load(t, self.b.element_address(base, t, place)) for t, base in pairs]
 
     def put(self, record: Sequence[Value], at: Index) -> None:
+        place = self._place(at)
         for t, base, word in zip(self.types, self.bases, record, strict=True):
             assert isinstance(word, Val)
-            self.b.store(word, self.b.element_address(base, t, at))
+            self.b.store(word, self.b.element_address(base, t, place))
 
 
 # --- by a key -----------------------------------------------------------------------------------

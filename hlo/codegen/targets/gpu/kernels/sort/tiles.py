@@ -84,7 +84,9 @@ class TileSorter:
         self.records: Records = sorting.records(k)
         self.block = Block(k.b, k.target)
         types = self.rows.types
-        self.words = Words(k.b, types, [self.block.shared_array(t, 2 * tile.size) for t in types])
+        count = 2 * tile.size + 2 * tile.size // _EACH
+        arrays = [self.block.shared_array(t, count) for t in types]
+        self.words = Words(k.b, types, arrays, _EACH)
         self.sort = merge_sort(k.b, self.words, self.records)
         self.thread = self.block.thread_index()
 
@@ -158,14 +160,30 @@ class TileSorter:
     ) -> None:  # fmt: skip
         """Merge `here` records of two runs of `both` records, after the first `before`."""
         b, sort = self.b, self.sort
+        if self.records.is_order:
+            low = first_of(b, sort, left, left_count, right, both, before)
+            sort.merge(
+                b.add(left, low), b.add(left, left_count), b.add(right, b.sub(before, low)),
+                b.add(right, b.sub(both, left_count)), to, here,
+            )  # fmt: skip
+            return
         low, high = part_of(
             b, sort, left, left_count, right, both, span, before, here, self.tile.each,
-            is_order=self.records.is_order,
+            is_order=False,
         )  # fmt: skip
         sort.merge(
             b.add(left, low), b.add(left, high), b.add(right, b.sub(before, low)),
             b.add(right, b.sub(b.add(before, here), high)), to,
         )  # fmt: skip
+
+
+def first_of(
+    b: Builder, sort: MergeSort, left: Index, left_count: Index, right: Index, both: Index,
+    before: Index,
+) -> Index:  # fmt: skip
+    """Return how many of the first `before` records of two merged runs are of the left one."""
+    least = b.maximum(b.sub(before, b.sub(both, left_count)), 0)
+    return sort.split(left, right, before, least, b.minimum(before, left_count))
 
 
 def part_of(
@@ -180,30 +198,30 @@ def part_of(
     If the comparator is no order, then parts that were found independently need not fit each other.
     So the middle of the pair is found first, then that of the half with the part, and so on.
     """
-    right_count = b.sub(both, left_count)
-
-    def split(at: Index) -> Index:
-        least = b.maximum(b.sub(at, right_count), 0)
-        return sort.split(left, right, at, least, b.minimum(at, left_count))
-
     if is_order:
-        return split(before), split(b.add(before, here))
+        low, high = (
+            first_of(b, sort, left, left_count, right, both, at)
+            for at in (before, b.add(before, here))
+        )
+        return low, high
     start, size = Variable(b, 0), Variable(b, span)
-    low, high, end = Variable(b, 0), Variable(b, left_count), Variable(b, both)
+    least, most, end = Variable(b, 0), Variable(b, left_count), Variable(b, both)
     with b.repeat(lambda: b.compare("sgt", size.get(), each)):
         half = b.udiv(size.get(), 2)
         at = b.add(start.get(), half)
         size.set(half)
         with b.when(b.compare("slt", at, both)):
-            least = b.maximum(low.get(), b.sub(high.get(), b.sub(end.get(), at)))
-            most = b.minimum(high.get(), b.add(low.get(), b.sub(at, start.get())))
-            found = sort.split(left, right, at, least, most)
+            found = sort.split(
+                left, right, at,
+                b.maximum(least.get(), b.sub(most.get(), b.sub(end.get(), at))),
+                b.minimum(most.get(), b.add(least.get(), b.sub(at, start.get()))),
+            )  # fmt: skip
             follows = b.compare("sge", before, at)
-            low.set(chosen(b, follows, found, low.get()))
+            least.set(chosen(b, follows, found, least.get()))
             start.set(chosen(b, follows, at, start.get()))
-            high.set(chosen(b, follows, high.get(), found))
+            most.set(chosen(b, follows, most.get(), found))
             end.set(chosen(b, follows, end.get(), at))
-    return low.get(), high.get()
+    return least.get(), most.get()
 
 
 # --- steps --------------------------------------------------------------------------------------
