@@ -96,13 +96,16 @@ class _Tile:
     def subtract(self) -> None:
         """Fill both tiles with the elements of the matrix, less the products of panels before."""
         b, tiles = self.b, self.tiles
-        row, planes = tiles.row, tiles.field.planes
         rows, pivots = tiles.new(), tiles.new()
-        held: list[Val] = []
-        for top in (self.top, self.left):
-            for number in range(tiles.each):
-                column = b.add(self.left, tiles.column(number))
-                held += self.given(b.add(top, row), column)
+        for tile, top in ((rows, self.top), (pivots, self.left)):
+
+            def given(i: Index, j: Index, top: Index = top) -> Parts:
+                return self.given(b.add(top, i), b.add(self.left, j))
+
+            tiles.fill(tile, given, by_columns=not self.k.inst.lower)
+        tiles.block.barrier()
+        held = [*tiles.own(rows), *tiles.own(pivots)]
+        tiles.block.barrier()
         with b.carrying(0, self.left, held, tiles.side, plain=True) as turn:
             done = turn.index
             for tile, top in ((rows, self.top), (pivots, self.left)):
@@ -114,13 +117,9 @@ class _Tile:
             tiles.block.barrier()
             turn.values = self._without_products(rows, pivots, turn.values)
             tiles.block.barrier()
-        parts = [turn.values[n : n + planes] for n in range(0, len(held), planes)]
-        for tile, values in (
-            (self.mine, parts[: tiles.each]),
-            (self.diagonal, parts[tiles.each :]),
-        ):
-            for number, value in enumerate(values):
-                tile.store(b, value, row, tiles.column(number))
+        half = len(held) // 2
+        tiles.put(self.mine, turn.values[:half])
+        tiles.put(self.diagonal, turn.values[half:])
         tiles.block.barrier()
 
     def _without_products(self, rows: WorkMatrix, pivots: WorkMatrix, held: list[Val]) -> list[Val]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hlo.codegen.kernels.linalg.planes import Field, Parts, WorkMatrix
-from hlo.codegen.llvm import Index
+from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Cplx
 from hlo.codegen.targets.gpu.block import Block
@@ -69,16 +69,37 @@ class Tiles:
         return b.add(first, number * (self.threads // self.side))
 
     @contextmanager
-    def each_place(self) -> Iterator[tuple[Index, Index]]:
-        """Emit the body for the thread's share of a tile: row, column."""
+    def each_place(self, *, by_columns: bool = False) -> Iterator[tuple[Index, Index]]:
+        """Emit the body for the thread's share of a tile: row, column.
+
+        Neighbouring threads have neighbours in a row, or in a column.
+        """
         b, side = self.block.b, self.side
         with b.loop(self.block.thread_index(), side * side, self.threads) as at:
-            yield b.udiv(at, side), b.urem(at, side)
+            slow, fast = b.udiv(at, side), b.urem(at, side)
+            yield (fast, slow) if by_columns else (slow, fast)
 
-    def fill(self, tile: WorkMatrix, element: Callable[[Index, Index], Parts]) -> None:
-        """Fill a tile by row and column, neighbours in a row by neighbouring threads."""
-        with self.each_place() as (row, column):
+    def fill(
+        self, tile: WorkMatrix, element: Callable[[Index, Index], Parts], *,
+        by_columns: bool = False,
+    ) -> None:  # fmt: skip
+        """Fill a tile by row and column."""
+        with self.each_place(by_columns=by_columns) as (row, column):
             tile.store(self.block.b, element(row, column), row, column)
+
+    def own(self, tile: WorkMatrix) -> list[Val]:
+        """Return the thread's elements of a tile, one after the other."""
+        found: list[Val] = []
+        for number in range(self.each):
+            found += tile.load(self.block.b, self.row, self.column(number))
+        return found
+
+    def put(self, tile: WorkMatrix, parts: Sequence[Val]) -> None:
+        """Set the thread's elements of a tile."""
+        planes = self.field.planes
+        for number in range(self.each):
+            value = parts[number * planes : (number + 1) * planes]
+            tile.store(self.block.b, value, self.row, self.column(number))
 
     def divide(self, x: Parts, y: Parts) -> Parts:
         """Return the quotient of numbers."""

@@ -126,12 +126,16 @@ def _emit_solve(k: Kernel) -> Grid:
     s = _System.of(k.inst)
     solver = _Solver(k, s)
     b, tiles, block = k.b, solver.tiles, solver.block
-    side, planes = tiles.side, tiles.field.planes
+    side = tiles.side
     with b.loop(0, s.n, side, plain=True) as first:
-        row = b.add(first, tiles.row)
-        held: list[Val] = []
-        for number in range(tiles.each):
-            held += solver.right_hand_side(row, tiles.column(number))
+
+        def given(i: Index, j: Index, first: Index = first) -> Parts:
+            return solver.right_hand_side(b.add(first, i), j)
+
+        tiles.fill(solver.known, given, by_columns=not s.left)
+        block.barrier()
+        held = tiles.own(solver.known)
+        block.barrier()
         with b.carrying(0, first, held, side, plain=True) as turn:
             done = turn.index
 
@@ -141,23 +145,21 @@ def _emit_solve(k: Kernel) -> Grid:
             def solution(i: Index, j: Index, done: Index = done) -> Parts:
                 return solver.solution(b.add(done, i), j)
 
-            tiles.fill(solver.matrix, coefficient)
+            tiles.fill(solver.matrix, coefficient, by_columns=s.swapped)
             tiles.fill(solver.known, solution)
             block.barrier()
             turn.values = _without_products(solver, turn.values)
             block.barrier()
-        held = turn.values
-        tiles.fill(
-            solver.matrix,
-            lambda i, j, at=first: solver.coefficient(  # type: ignore[misc]
-                b.add(at, i), b.add(at, j)
-            ),
-        )
+
+        def diagonal(i: Index, j: Index, first: Index = first) -> Parts:
+            return solver.coefficient(b.add(first, i), b.add(first, j))
+
+        tiles.fill(solver.matrix, diagonal, by_columns=s.swapped)
         block.barrier()
-        held = _solved(solver, held)
-        for number in range(tiles.each):
-            parts = held[number * planes : (number + 1) * planes]
-            solver.store(row, tiles.column(number), parts)
+        tiles.put(solver.known, _solved(solver, turn.values))
+        block.barrier()
+        with tiles.each_place(by_columns=not s.left) as (i, j):
+            solver.store(b.add(first, i), j, solver.known.load(b, i, j))
         block.barrier()
     blocks = s.batch * solver.chunks
     return Grid(blocks, 1.0, blocks, tiles.threads)
