@@ -95,7 +95,7 @@ class LoadedProgram:
                 regions = space.bind(self.plan, arguments, results)
                 run = _Run(space, regions, call_host, check)
                 yield run
-                run.finish(results)
+                run.finish(results, self.plan.results)
         except BaseException:
             # What is still under way comes before what the next run does here. But the caller may
             # give memory of the device back.
@@ -185,7 +185,7 @@ class _Space:
                 regions[key] = self._reserve(key, size)
                 if isinstance(data, int):
                     device.copy(regions[key], data, size)
-            if isinstance(data, np.ndarray):
+            if isinstance(data, np.ndarray) and size:
                 device.write(regions[key], data)
         self._choose_recorded(tuple(regions.values()))
         return regions
@@ -351,12 +351,12 @@ class _Run:
             self._device.wait(self._check)
         self._ahead.clear()
 
-    def finish(self, results: Sequence[Memory]) -> None:
+    def finish(self, results: Sequence[Memory], sizes: Sequence[int]) -> None:
         """Wait until all is done, and copy the results that are to be on the host."""
         with self._naming():
             self._device.wait(self._check)
-            for number, data in enumerate(results):
-                if isinstance(data, np.ndarray):
+            for number, (data, size) in enumerate(zip(results, sizes, strict=True)):
+                if isinstance(data, np.ndarray) and size:
                     self._device.read(self._regions[Region.RESULT, number], data)
         self._ahead.clear()
 

@@ -153,8 +153,8 @@ class _Writer:
                 )
         launches = LaunchPlan(
             tuple(self.steps),
-            tuple(size_bytes(s) for _, s in a.arguments),
-            tuple(size_bytes(s) for s in a.results),
+            tuple(_content_bytes(s) for _, s in a.arguments),
+            tuple(_content_bytes(s) for s in a.results),
             a.arena_bytes, self._slots * _SLOT_BYTES, a.constants.size, a.constants.pieces,
             a.aliases,
         )  # fmt: skip
@@ -519,7 +519,7 @@ class _Writer:
                 place = self.leaf_place(operand, path) or self.kept(
                     self.scalar(operand, path), leaf
                 )
-                operands.append((place, size_bytes(leaf)))
+                operands.append((place, _content_bytes(leaf)))
         self.flush()
         results: list[tuple[Place, int]] = []
         if call.results or inst.shape.is_array:
@@ -529,7 +529,7 @@ class _Writer:
                 else:
                     place = self.slot()
                     self.scalars[inst, path] = Stored(place, leaf)
-                results.append((place, size_bytes(leaf)))
+                results.append((place, _content_bytes(leaf)))
         self.calls.append(inst)
         self.steps.append(plan.HostCall(len(self.calls) - 1, tuple(operands), tuple(results)))
 
@@ -561,6 +561,11 @@ def _buffers(block: Block) -> Iterator[Buffer]:
 
 def _moved(move: Move) -> tuple[Buffer, ...]:
     return (move.target,) if isinstance(move, StoreScalar) else (move.source, move.target)
+
+
+def _content_bytes(shape: ArrayShape) -> int:
+    """Return the bytes of an array, 0 if it has no elements, whatever its tiles take."""
+    return 0 if is_empty(shape) else size_bytes(shape)
 
 
 def _alignment(place: Place) -> int:
