@@ -214,3 +214,14 @@ def test_how_a_reduction_is_divided() -> None:
     assert (columns.columns, columns.group, columns.parts) == (32, 16, 4)
     whole = divide(Way.WHOLE, 10, 1, 100)
     assert (whole.group, whole.parts) == (1, 1)
+
+
+@pytest.mark.parametrize("over", [[0], [1], [2], [0, 2]])
+def test_loops_follow_the_memory_that_is_read(over: list[int]) -> None:
+    kept = ",".join(str(n) for d, n in enumerate([30, 40, 50]) if d not in over)
+    text = f"""HloModule m
+f {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[50,30,40] parameter(0) z = f32[] constant(1)
+  n = f32[50,30,40] negate(x) t = f32[30,40,50] transpose(n), dimensions={{1,2,0}}
+  ROOT r = f32[{kept}] reduce(t, z), dimensions={{{",".join(map(str, over))}}}, to_apply=f }}"""
+    check_emulated(text)

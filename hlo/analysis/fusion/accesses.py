@@ -6,6 +6,7 @@ another loop than the innermost one is read transposed: each element takes a cac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,6 +89,36 @@ def _transposed_read(
     if steps[-1] <= 1 or 1 not in steps:
         return None
     return TransposedRead(node, loop_dims, steps.index(1), origin)
+
+
+def memory_order(
+    operands: Sequence[Instruction], roles: Mapping[Instruction, Role], order: Sequence[int]
+) -> list[int]:
+    """Return dims `order` of operands of equal dimensions, as loops that follow memory.
+
+    That is the memory of the largest array that is read, the slowest-varying dimension first.
+    """
+    largest, best = 0, list(order)
+    stack = [(operand, tuple[int | None, ...](order)) for operand in operands]
+    seen: set[tuple[Instruction, LoopDims]] = set()
+    while stack:
+        node, loop_dims = entry = stack.pop()
+        if entry in seen:
+            continue
+        seen.add(entry)
+        if roles[node] is Role.FUSED:
+            stack += [(o, operand_loop_dims(node, o, loop_dims)) for o in arrays_in(node.operands)]
+            continue
+        shape = node.shape
+        if not isinstance(shape, ArrayShape) or IRREGULAR in loop_dims or not is_plain(shape):
+            continue
+        if shape.num_elements > largest:
+            largest, strides = shape.num_elements, strides_of(shape)
+            # What the array does not depend on is outside.
+            steps = [math.inf if dim is None else strides[dim] for dim in loop_dims]
+            ranked = sorted(range(len(order)), key=lambda loop: -steps[loop])
+            best = [order[loop] for loop in ranked]
+    return best
 
 
 def arrays_in(operands: Sequence[Instruction]) -> list[Instruction]:

@@ -34,12 +34,13 @@ class Reduction:
     """A reduce instruction and its loop structure.
 
     Loops are groups of collapsed dimensions. reduced: the reduced dimensions in loop order. kept:
-    the others, in memory order.
+    the others, in memory order. order: that of all loops, if it is not that of the operand.
     """
 
     inst: Instruction
     roles: Mapping[Instruction, Role]
     combiner: Combiner
+    order: tuple[int, ...] | None = None
 
     @staticmethod
     def of(inst: Instruction, roles: Mapping[Instruction, Role]) -> Reduction:
@@ -58,16 +59,21 @@ class Reduction:
         return [s for _, s in self.inst.shape.leaves() if isinstance(s, ArrayShape)]
 
     @cached_property
+    def loops(self) -> list[int]:
+        """The dimensions of more than one element, the slowest-varying loop first."""
+        return loop_order(self.source) if self.order is None else list(self.order)
+
+    @cached_property
     def reduced(self) -> list[list[int]]:
         gone = set(self.inst.dimensions)
-        order = [d for d in loop_order(self.source) if d in gone]
+        order = [d for d in self.loops if d in gone]
         # Only a known function may be applied in another order than the row-major one.
         return self._merged(order if self.combiner.known else sorted(order))
 
     @cached_property
     def kept(self) -> list[list[int]]:
         gone = set(self.inst.dimensions)
-        return self._merged([d for d in loop_order(self.source) if d not in gone])
+        return self._merged([d for d in self.loops if d not in gone])
 
     def _merged(self, order: Sequence[int]) -> list[list[int]]:
         flags = collapsible_reads(self.operands, self.roles, order)
@@ -90,7 +96,7 @@ class Reduction:
     @cached_property
     def by_columns(self) -> bool:
         """True when adjacent results read adjacent elements."""
-        order = loop_order(self.source)
+        order = self.loops
         return bool(self.kept and order and order[-1] == self.kept[-1][-1])
 
     @property

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hlo.analysis.fusion.accesses import memory_order
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import rows_of
@@ -54,7 +55,7 @@ def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: object)
 
 def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -> Plan:
     """Return the launches of reductions of arrays that lie alike, over the same dimensions."""
-    found = [Reduction.of(inst, roles) for inst in insts]
+    found = _loops_of(insts, roles)
     r = found[0]
     results = r.size(r.kept)
     if not results:
@@ -74,6 +75,14 @@ def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Ro
     size = d.parts * results
     scratch = tuple(size * et.byte_width for r in found for et in r.combiner.held)
     return Plan((Reduce(d), Reduce(replace(join, parts=1), is_join=True)), scratch)
+
+
+def _loops_of(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -> list[Reduction]:
+    """Return reductions with loops that follow the memory that is read, the same for all."""
+    found = [Reduction.of(inst, roles) for inst in insts]
+    operands = [operand for r in found for operand in r.operands]
+    order = tuple(memory_order(operands, roles, found[0].loops))
+    return [replace(r, order=order) for r in found]
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,8 @@ class _Emitter:
         insts = k.inst.operands if is_multi_output(k.inst) else [k.inst]
         # The reductions; those that pick elements are alone.
         self.members = [Reducer(inst, k.elements) for inst in insts]
+        for w, r in zip(self.members, _loops_of(insts, k.roles), strict=True):
+            w.r = r
         self.held = [et for w in self.members for et in w.combiner.held]
 
     def emit(self) -> None:
