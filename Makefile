@@ -78,8 +78,8 @@ bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/collectives.py
 	$(BIN)/python bench/mpi.py
 
-gpu-check: $(BIN)/pytest  ## everything on the GPU of this machine: right, the same each time, how fast
-	$(BIN)/python -m tests.gpu.check
+gpu-check: $(BIN)/pytest  ## check and time everything on a GPU; OPTIONS=--require-device fails without
+	$(BIN)/python -m tests.gpu.check $(OPTIONS)
 
 gpu-model: $(BIN)/pytest  ## what the timed programs take on an H100, by the model of speed
 	$(BIN)/python bench/gpu_model.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import llvmlite
@@ -264,8 +264,11 @@ class HostCalls:
     """The calls of the host that one run of a program makes, in its reference semantics."""
 
     def __init__(self, calls: Sequence[Instruction], call: Call) -> None:
-        self._calls = calls
-        self._interpreter = Interpreter(call.host, call.device_counts)
+        self._calls, self._call = calls, call
+
+    @cached_property
+    def _interpreter(self) -> Interpreter:
+        return Interpreter(self._call.host, self._call.device_counts)
 
     def __call__(self, number: int, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run a call on the bytes of its operand leaves; returns those of its results."""

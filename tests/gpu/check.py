@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import select
 import subprocess
 import sys
@@ -47,8 +48,10 @@ class Cases:
         patience = _TIMEOUT_S[name.partition(" ")[0]]
         if process is None:
             command = [sys.executable, "-m", "tests.gpu.check_worker", self._backend]
+            # XLA would take most of the device's memory when it starts.
+            env = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ}
             process = self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env
             )
             patience += _START_S
         assert process.stdin is not None
