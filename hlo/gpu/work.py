@@ -60,12 +60,12 @@ class Work:
         """The operations of all units."""
         return sum(count for _, count in self.operations)
 
-    def share(self, parts: int) -> Work:
-        """Return one of so many equal parts of the work."""
-        operations = tuple((unit, count // parts) for unit, count in self.operations)
+    def part(self, part: int, whole: int) -> Work:
+        """Return so much of the work."""
+        operations = tuple((unit, count * part // whole) for unit, count in self.operations)
         return Work(
-            operations, self.global_bytes // parts, self.cached_bytes // parts,
-            self.shared_bytes // parts, self.rounds,
+            operations, self.global_bytes * part // whole, self.cached_bytes * part // whole,
+            self.shared_bytes * part // whole, self.rounds,
         )  # fmt: skip
 
 

@@ -188,3 +188,26 @@ def test_the_command_prints_kernels_beside_instructions(tmp_path: Path) -> None:
     assert found["device"]["kernels"][0]["bytes"] == 8 << 20
     told = CliRunner().invoke(main, [str(file), "--device", "h200"])
     assert told.exit_code == 2 and "--device goes with --cost" in told.output
+
+
+_SUM = "s { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+
+
+def test_launches_of_one_instruction_share_its_work_by_their_threads() -> None:
+    module = hlo.parse(
+        f"HloModule m {_SUM} ENTRY e {{ x = f32[4194304] parameter(0) z = f32[] constant(0) "
+        "ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=s }"
+    )
+    found = gpu_cost(module, H100, asks_ptxas=False).estimate
+    first, *others = (k.launch.work.global_bytes for k in found.kernels)
+    assert others and first > 0.9 * (16 << 20) > sum(others)
+    assert found.roof_seconds == pytest.approx((16 << 20) / H100.memory_bandwidth, rel=0.05)
+
+
+def test_prefix_sums_take_linear_time() -> None:
+    module = hlo.parse(
+        f"HloModule m {_SUM} ENTRY e {{ x = f32[65536] parameter(0) z = f32[] constant(0) "
+        "ROOT r = f32[65536] reduce-window(x, z), window={size=65536 pad=65535_0}, to_apply=s }"
+    )
+    found = gpu_cost(module, H100, asks_ptxas=False).estimate
+    assert sum(found.operations.values()) < 4 * 65536

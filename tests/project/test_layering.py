@@ -100,7 +100,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "lower": {"kernels"},
         "entry": {"llvm", "scalar", "targets.base", "loops", "plan", "kernels"},
         "report": {"loops", "plan", "entry"},
-        "launches": {"llvm", "scalar", "loops", "plan", "entry", "pipeline", "targets.gpu"},
+        "launches": {"llvm", "scalar", "loops", "plan", "entry", "pipeline", "targets.gpu"}
+        | {"targets.base", "kernels"},
         "pipeline": {"llvm", "loops", "plan", "targets.base", "lower", "entry", "report"},
     },
 }

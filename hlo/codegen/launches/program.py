@@ -329,14 +329,17 @@ class _Writer:
         places += [self.place(x) for x in call.scratch]
         places += [Place(Region.CONSTANTS, at) for at in call.tables]
         scalars = [self.scalar(x) for x in inputs.scalars]
-        counted_work = self.work.of(call.inst).share(max(1, len(plan_.steps)))
-        for step in plan_.steps:
-            emitted = self.kernels.emit(
+        kernels = [
+            self.kernels.emit(
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
                 len(call.scratch), len(call.tables),
-            )  # fmt: skip
+            )
+            for step in plan_.steps
+        ]  # fmt: skip
+        works = self.work.of_steps(call.inst, [emitted.extent for emitted in kernels])
+        for emitted, work in zip(kernels, works, strict=True):
             if emitted.extent.iterations:
-                self._call(call.inst, emitted, places, scalars, counted_work)
+                self._call(call.inst, emitted, places, scalars, work)
         self._in_slots.clear()
 
     def _result_slot(self, inst: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
@@ -353,7 +356,7 @@ class _Writer:
         self, inst: Instruction, emitted: Emitted, places: Sequence[Place],
         scalars: Sequence[Scalar], work: Work,
     ) -> None:  # fmt: skip
-        """Write the launch of a kernel on places and scalars. work: if it does not say its own."""
+        """Write the launch of a kernel on places and scalars."""
         b = Builder(self.module)
         b.is_careful = True
         function, extent = self.module.functions[emitted.function], emitted.extent
@@ -378,7 +381,7 @@ class _Writer:
                 said = " ".join(w for w in function.parameters[n].split()[1:-1])
             parameters.append(f"ptr align {_alignment(place)} {said} {name}".replace("  ", " "))
         stem = emitted.function.removeprefix("kernel.")
-        self._launch(stem, b, parameters, (*places, *read), grid, inst, grid.work or work)
+        self._launch(stem, b, parameters, (*places, *read), grid, inst, work)
 
     def _by_shares(self, b: Builder, emitted: Emitted, arguments: Sequence[Val]) -> Grid:
         """Call a kernel that is written for processors, each thread for a share of its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from hlo.analysis.cost import Cost, costs_of_instructions
@@ -11,7 +11,11 @@ from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.trips import counted
 from hlo.codegen.entry.commands import KernelCall, Loop
+from hlo.codegen.kernels.reduce.combiner import Combiner
+from hlo.codegen.kernels.reduce.running import Running
 from hlo.codegen.pipeline import PlannedProgram
+from hlo.codegen.targets.base import Extent
+from hlo.codegen.targets.gpu.base import Grid
 from hlo.gpu.work import Unit, Work
 from hlo.ir import Instruction
 from hlo.values.types import ArrayShape, Shape
@@ -34,8 +38,19 @@ class KernelWork:
             cost = self._costs(part)
             traffic += cost.bytes
             counts[Unit.SPECIAL] += cost.transcendentals
-            counts[_unit(part.shape)] += cost.operations
+            counts[_unit(part.shape)] += _operations(part, cost)
         return Work(tuple((unit, n) for unit, n in counts.items() if n), traffic)
+
+    def of_steps(self, inst: Instruction, extents: Sequence[Extent]) -> list[Work]:
+        """Return what each kernel of an instruction does: as they say, or by how many threads."""
+        whole = self.of(inst)
+        said = [extent.work if isinstance(extent, Grid) else None for extent in extents]
+        threads = [
+            extent.blocks * extent.threads if isinstance(extent, Grid) else extent.iterations
+            for extent in extents
+        ]
+        total = max(1, sum(threads))
+        return [work or whole.part(n, total) for work, n in zip(said, threads, strict=True)]
 
     def of_loop(self, loop: Loop) -> Work:
         """Return what a loop takes in one kernel: each of its kernels is a round of each turn."""
@@ -54,6 +69,13 @@ class KernelWork:
                 if self._roles.get(operand) is Role.FUSED and operand not in seen:
                     seen.add(operand)
                     stack.append(operand)
+
+
+def _operations(inst: Instruction, cost: Cost) -> int:
+    """Return the operations of an instruction: prefix sums take linear time."""
+    if inst.opcode == "reduce-window" and Running.of(inst, Combiner.of(inst.to_apply)) is not None:
+        return sum(2 * x.array_shape.num_elements for x in inst.operands)
+    return cost.operations
 
 
 def kernels_of(loop: Loop) -> int:
