@@ -32,11 +32,15 @@ PRODUCTS = frozenset({"dot", "convolution"})
 
 @dataclass(frozen=True)
 class RowLimits:
-    """Which rows are worth a kernel: by their length, and by how many there are to share out."""
+    """Which rows are worth a kernel: by their length, and by how many there are to share out.
+
+    takes: whether a reduction may be one of theirs.
+    """
 
     shortest: int = 32
     longest: int = 16384
     count: int = 64
+    takes: Callable[[Instruction], bool] = lambda _: True
 
     def allow(self, rows: Rows) -> bool:
         return self.shortest <= rows.length <= self.longest and rows.row_count >= self.count
@@ -289,8 +293,10 @@ def absorb_rows(
         if roles[root] is not Role.KERNEL or root.opcode == "constant":
             continue
         if is_on_demand(root) or root.opcode == "reduce":
+            if root.opcode == "reduce" and not limits.takes(root):
+                continue
             rows = _first_space(root, roles, barren, limits)
-            changed = {} if rows is None else _absorbed(rows, comp, roles, readers)
+            changed = {} if rows is None else _absorbed(rows, comp, roles, readers, limits)
             if changed:
                 roles.update(changed)
                 readers.clear()
@@ -301,9 +307,14 @@ def _absorbed(
     comp: Computation,
     roles: MutableMapping[Instruction, Role],
     readers: dict[Instruction, set[Instruction]],
+    limits: RowLimits,
 ) -> dict[Instruction, Role]:
     """Return the roles that change where a kernel absorbs others: none if no reduction is one."""
-    changes = absorbed_by(rows, {rows.root}, comp, roles, readers, can_absorb)
+
+    def absorbs(rows: Rows, inst: Instruction) -> bool:
+        return (inst.opcode != "reduce" or limits.takes(inst)) and can_absorb(rows, inst)
+
+    changes = absorbed_by(rows, {rows.root}, comp, roles, readers, absorbs)
     return changes if any(i.opcode == "reduce" for i in changes) else {}
 
 

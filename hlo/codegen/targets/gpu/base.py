@@ -115,7 +115,7 @@ class Gpu(LlvmTarget):
         from hlo.analysis.fusion.rows import RowLimits
 
         # Even one row saves launches: a block is busy with it for less than they take.
-        return RowLimits(shortest=2, count=1)
+        return RowLimits(shortest=2, count=1, takes=self.joins_reduction)
 
     def joins_reduction(self, inst: Instruction) -> bool:
         from hlo.codegen.kernels.reduce.combiner import Combiner

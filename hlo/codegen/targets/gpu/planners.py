@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
-from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.planners import plan_of
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu
@@ -53,12 +52,11 @@ def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu)
     site = Site.ended(inst, roles) if is_on_demand(inst) else None
     if site is not None:
         return ENDED_PLANNERS[site.product.opcode](site, roles, gpu)
-    if is_on_demand(inst) and rows_of(inst, roles) is None:
+    by_rows = plan_rows(inst, roles) if is_on_demand(inst) or inst.opcode == "reduce" else None
+    if by_rows is not None:
+        return by_rows
+    if is_on_demand(inst):
         return plan_transposes(inst, roles) or Plan((emit_elements,))
-    if is_on_demand(inst) or inst.opcode == "reduce":
-        by_rows = plan_rows(inst, roles)
-        if by_rows is not None:
-            return by_rows
     planner = GRID_PLANNERS.get(inst.opcode)
     found = planner(inst, roles, gpu) if planner is not None else None
     return found or plan_of(inst, roles, gpu)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from hlo.analysis.fusion.accesses import memory_order
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
-from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.reduce.combiner import Accumulators
 from hlo.codegen.kernels.reduce.lanes import compared_positions, in_order, position_operand
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
@@ -46,10 +45,8 @@ from hlo.ir import Instruction
 _TURNS = 32
 
 
-def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: object) -> Plan | None:
+def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: object) -> Plan:
     """Return the launches of a reduction: one, or two if it is in parts."""
-    if rows_of(inst, roles) is not None:
-        return None  # rows that `rows` has no room for
     return plan_reductions([inst], roles)
 
 

@@ -11,10 +11,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo.analysis.fusion.chains import chain_of
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import Rows, locals_of, rows_of
-from hlo.codegen.kernels.reduce.combiner import Combiner
 from hlo.codegen.kernels.reduce.reducer import KernelReducer, Reducer
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.element import Indices
@@ -50,8 +48,8 @@ class RowGroups:
     at_once: int
 
     @staticmethod
-    def of(rows: Rows) -> RowGroups | None:
-        """Return how to share rows, None for rows that are too long for the threads of a block."""
+    def of(rows: Rows) -> RowGroups:
+        """Return how to share rows, of which none is too long for the threads of a block."""
         inner = rows.space.dims[rows.order[-1]]
         vector = math.gcd(inner, max(1, _VECTOR_BYTES // rows.space.element_type.byte_width))
         best: tuple[int, int, RowGroups] | None = None
@@ -66,20 +64,13 @@ class RowGroups:
                 if best is None or rank < best[:2]:
                     best = (*rank, RowGroups(group, vector, turns, at_once))
             group *= 2
-        return best[2] if best is not None else None
+        assert best is not None, rows.length
+        return best[2]
 
 
 def plan_rows(inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan | None:
-    """Return the kernel of an instruction that goes row by row, None where it does not fit."""
-    rows = rows_of(inst, roles)
-    if rows is None or chain_of(inst, roles) is not None or RowGroups.of(rows) is None:
-        return None
-    reduces = [i for i, _ in locals_of(rows, roles) if i.opcode == "reduce"]
-    if inst.opcode == "reduce":
-        reduces.append(inst)
-    if any(Combiner.of(i.to_apply).known is None for i in reduces):
-        return None
-    return Plan((emit_rows,))
+    """Return the kernel of an instruction that goes row by row, None for any other one."""
+    return Plan((emit_rows,)) if rows_of(inst, roles) is not None else None
 
 
 def emit_rows(k: Kernel) -> Grid:
@@ -95,7 +86,6 @@ class _Emitter:
         rows = rows_of(k.inst, k.roles)
         assert rows is not None
         groups = RowGroups.of(rows)
-        assert groups is not None
         self.k, self.b, self.rows, self.g = k, k.b, rows, groups
         self.block = Block(k.b, k.target)
         lanes = k.target.lanes
