@@ -37,6 +37,8 @@ _MOST_BINDINGS = 8
 # leaves little behind.
 _MOST_AHEAD = 8
 _NAMED_KERNELS = 6
+# Launches whose times the device keeps until the host asks for them.
+_MOST_MARKS = 1024
 
 _Key = tuple[Region, int]
 
@@ -80,9 +82,10 @@ class LoadedProgram:
     ) -> list[Timing]:  # fmt: skip
         """Run as `run` does, launch by launch; returns the time of each, in order."""
         with self._running(arguments, results, call_host, check) as run:
-            run.marks = []
+            run.timings = []
             run.nodes(self._nodes)
-            return run.timings()
+            run.collect()
+            return run.timings
 
     @contextmanager
     def _running(
@@ -251,8 +254,9 @@ class _Run:
         self._regions, self._call_host, self._check = regions, call_host, check
         # Launched since the device was last waited for.
         self._ahead: list[Sequence[Launch | Copy]] = []
-        # Steps with the times before and after, where they are asked for.
-        self.marks: list[tuple[Launch | Copy, Any, Any]] | None = None
+        # The time of each step, where that is asked for, and of the last ones the marks.
+        self.timings: list[Timing] | None = None
+        self._marks: list[tuple[Launch | Copy, Any, Any]] = []
 
     # --- nodes ----------------------------------------------------------------------------------
 
@@ -277,7 +281,7 @@ class _Run:
     def _section(self, section: Section) -> None:
         if len(self._ahead) >= _MOST_AHEAD:
             self._wait()
-        if self.marks is not None:
+        if self.timings is not None:
             self._launch_marked(section)
             return
 
@@ -298,14 +302,15 @@ class _Run:
                 replay.run()
 
     def _launch_marked(self, section: Section) -> None:
-        assert self.marks is not None
         for step in section.steps:
             self._check()
             self._ahead.append((step,))
             with self._naming():
                 start = self._device.mark()
                 self._launch(step)
-                self.marks.append((step, start, self._device.mark()))
+                self._marks.append((step, start, self._device.mark()))
+            if len(self._marks) >= _MOST_MARKS:
+                self.collect()
 
     def _loop(self, loop: Loop) -> None:
         self.nodes(loop.condition)
@@ -372,17 +377,15 @@ class _Run:
             [found, *_] = error.diagnostics
             raise HloError([replace(found, notes=((_cause(steps), None),))]) from None
 
-    def timings(self) -> list[Timing]:
-        """Return how long each step took."""
-        assert self.marks is not None
-        device = self._device
-        found = [
-            (step, device.seconds_between(start, end)) for step, start, end in self.marks
-        ]  # fmt: skip
-        for _, *marks in self.marks:
-            for mark in marks:
-                device.forget_mark(mark)
-        return found
+    def collect(self) -> None:
+        """Note the time of each step that is marked."""
+        assert self.timings is not None
+        with self._naming():
+            for step, start, end in self._marks:
+                self.timings.append((step, self._device.seconds_between(start, end)))
+                self._device.forget_mark(start)
+                self._device.forget_mark(end)
+        self._marks.clear()
 
 
 def _cause(steps: Sequence[Launch]) -> str:

@@ -106,7 +106,10 @@ def report(device: dict[str, Any], results: list[dict[str, Any]], seconds: float
     lines += [f"{r['name']}: not run, {r['skipped']}" for r in results if "skipped" in r]
     timed = [r for r in results if "run_s" in r]
     if timed:
-        lines += ["", _row("run", "kernels", "launches", "XLA", "ours/XLA", "compile", "name")]
+        lines += [
+            "",
+            _row("run", "kernels", "launches", "XLA", "ours/XLA", "differs", "compile", "name"),
+        ]
         timed.sort(key=lambda r: -r["run_s"] / r.get("xla_s", 1e9))
         lines += map(_timed, timed)
         ratios = [r["run_s"] / r["xla_s"] for r in timed if "xla_s" in r]
@@ -122,6 +125,7 @@ def _timed(result: dict[str, Any]) -> str:
         _ms(result["run_s"]), _ms(result["kernels_s"]), str(result["launches"]),
         result.get("xla_failed", "")[:9] if xla is None else _ms(xla),
         "" if xla is None else f"{result['run_s'] / xla:.2f}",
+        f"{result['xla_difference']:.1e}" if "xla_difference" in result else "",
         f"{result['compile_s']:.1f} s", Path(result["name"].partition(" ")[2]).stem,
     )  # fmt: skip
 

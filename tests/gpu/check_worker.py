@@ -151,6 +151,7 @@ class Worker:
             found["xla_failed"] = xla
         elif xla is not None:
             sides["xla_s"] = xla
+            found["xla_difference"] = difference(leaves(program(*here)), xla())
         found |= interleaved(sides)
         assert program.timed is not None
         values = bind_arguments(program.parameters, [self.machine.taken(x) for x in here])
@@ -172,6 +173,20 @@ def interleaved(sides: dict[str, Callable[[], Any]]) -> dict[str, float]:
             run()
             times[name].append(time.perf_counter() - start)
     return {name: float(np.median(found)) for name, found in times.items()}
+
+
+def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
+    """Return the largest difference of results, beside the largest number of each.
+
+    XLA computes products of f32 in tf32, unless the module says otherwise.
+    """
+    largest = 0.0
+    for mine, other in zip(ours, theirs, strict=True):
+        a, b = np.asarray(mine).astype(np.complex128), np.asarray(other).astype(np.complex128)
+        both = np.isfinite(a) & np.isfinite(b)
+        scale = float(np.max(np.abs(b), initial=0.0, where=both)) or 1.0
+        largest = max(largest, float(np.max(np.abs(a - b), initial=0.0, where=both)) / scale)
+    return largest
 
 
 def _on_xla(module: Module, args: Sequence[Any]) -> Callable[[], Any] | str | None:

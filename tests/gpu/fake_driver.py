@@ -90,7 +90,7 @@ class FakeDriver:
         self.streams: dict[int, list[Callable[[], None]] | None] = {}
         self.events: set[int] = set()
         self.takes_binaries, self.is_busy = True, False
-        self.depth = 0
+        self.depth = self.most_events = 0
         self._number = 0
 
     def __getattribute__(self, name: str) -> Any:
@@ -294,6 +294,7 @@ class FakeDriver:
 
     def cuEventCreate(self, flags: int) -> Any:
         self.events.add(number := self._new())
+        self.most_events = max(self.most_events, len(self.events))
         return _OK, number
 
     def cuEventRecord(self, event: int, stream: int) -> Any:

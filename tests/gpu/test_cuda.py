@@ -252,6 +252,16 @@ def test_times_are_those_of_each_launch(machine: Machine) -> None:
     assert len(machine.driver.events) <= events + 2
 
 
+def test_loops_are_timed_without_keeping_all_of_it(machine: Machine) -> None:
+    turns = While((), SCALAR, (launch("increment", Y),), trips=5000)
+    program = machine.load(launch("double", X, Y), turns)
+    x, y = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
+    timings = program.time([x], [y], lambda n, o: [], lambda: None)
+    assert len(timings) == 5001
+    assert machine.driver.calls["cuEventDestroy"] == 2 * 5001
+    assert machine.driver.most_events < 2100
+
+
 # --- errors -------------------------------------------------------------------------------------
 
 
