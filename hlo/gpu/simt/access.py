@@ -198,7 +198,7 @@ def arrive(view: Space, frame: Frame, at: np.ndarray, request: Request) -> None:
         for part in range(0, request.bytes, width):
             memory.maps[width][(at + part) // width] = filled(FULL, width)
     if view.races is not None:
-        view.races.write(frame, at, request)
+        view.races.arrive(frame, at, request)
 
 
 def check_atomic(

@@ -57,7 +57,7 @@ class _Access:
 
     def __init__(self, frame: Frame, at: np.ndarray, request: Request, races: Races) -> None:
         self.frame, self.request = frame, request
-        self._at, self._unit = at, races.unit
+        self._at, self._unit, self._is_shared = at, races.unit, races.is_shared
         if frame.mask is not None:
             self._at = at = frame.spread(at)[frame.mask]
         self.range = int(at.min()) // self._unit, (int(at.max()) + request.bytes - 1) // self._unit
@@ -76,6 +76,12 @@ class _Access:
     @cached_property
     def floors(self) -> np.ndarray:
         return self._of_lanes(self.frame.floors)
+
+    @cached_property
+    def least(self) -> int:
+        """The least stamp that may be in conflict."""
+        stamps = self.frame.batch.stamps
+        return int(self.floors.min()) if self._is_shared else stamps.base
 
     @property
     def bytes(self) -> int:
@@ -122,11 +128,18 @@ class Races:
         self._check_plain(access)
         writers = self.cells[_WRITER]
         writers[access.cells] = access.stamps
-        mine = writers[access.cells] == access.stamps
+        found = writers.take(access.cells)
+        mine = found == access.stamps
         if not mine.all():
-            self._report(access, ~mine, writers[access.cells], _WRITER)
+            self._report(access, ~mine, found, _WRITER)
         if self._has_updates:
             self._conflicts(access, (_UPDATER, _OTHER_UPDATER))
+        self._written = _joined(self._written, access.range)
+
+    def arrive(self, frame: Frame, at: np.ndarray, request: Request) -> None:
+        """Note that what was written to memory before is there now, from the same threads."""
+        access = _Access(frame, at, request, self)
+        self.cells[_WRITER][access.cells] = access.stamps
         self._written = _joined(self._written, access.range)
 
     def update(
@@ -171,11 +184,14 @@ class Races:
         """Remember two threads that do something to each cell, if several do."""
         cells, stamps = access.cells, access.stamps
         firsts = self.cells[first]
-        found = firsts[cells]
+        found = firsts.take(cells)
         stale = found < access.floors if self.is_shared else self._is_old(access, found)
-        if stale.any():
+        if stale.all():
+            firsts[cells] = stamps
+            found = firsts.take(cells)
+        elif stale.any():
             firsts[cells[stale]] = np.broadcast_to(stamps, cells.shape)[stale]
-            found = firsts[cells]
+            found = firsts.take(cells)
         other = found != stamps
         if other.any():
             self.cells[second][cells[other]] = np.broadcast_to(stamps, cells.shape)[other]
@@ -197,7 +213,9 @@ class Races:
     def _conflicts(self, access: _Access, roles: tuple[int, ...]) -> None:
         for role in roles:
             if self.cells.has(role):
-                found = self.cells[role][access.cells]
+                found = self.cells[role].take(access.cells)
+                if found.max() < access.least:
+                    continue
                 bad = self._is_other(access, found)
                 if bad.any():
                     self._report(access, bad, found, role)
