@@ -191,6 +191,15 @@ $JOIN:
     assert (run.array(0, 64) == 63 - np.arange(64)).all()
 
 
+def test_barriers_of_more_threads_than_there_are() -> None:
+    text = kernel("bar.sync 1, 64;", parameters=0)
+    Run(text, [], threads=64)
+    found = problem(text, [], threads=32)
+    assert found.startswith(
+        "gpu-divergent-barrier: waits at a barrier for 64 threads, but only 32 are there"
+    )
+
+
 def test_endless_loops() -> None:
     text = kernel(
         """

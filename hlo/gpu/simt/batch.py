@@ -14,7 +14,7 @@ import numpy as np
 from hlo.errors import HloError
 from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.access import Space
-from hlo.gpu.simt.barriers import DONE, WAITING, passing
+from hlo.gpu.simt.barriers import DONE, WAITING, count_of, passing
 from hlo.gpu.simt.code import CompiledPiece, Kernel
 from hlo.gpu.simt.copies import Copy
 from hlo.gpu.simt.frame import LANES, Frame, Values
@@ -198,6 +198,11 @@ class Batch:
                 if self.alive is not None:
                     after[~self.alive] = DONE
                 found = self._run_apart(after, values)
+            elif WAITING <= after < DONE and count_of(pieces[number].end):
+                at = np.full((self.warps, LANES), after, np.int32)
+                if self.alive is not None:
+                    at[~self.alive] = DONE
+                found = self._run_apart(at, values)
             elif WAITING <= after < DONE:
                 self.epoch = self.epoch + 1
                 found = pieces[number].targets[0]
@@ -304,10 +309,8 @@ class Batch:
         passed, wrong = passing(at.reshape(self.blocks, -1), pieces)
         if wrong is not None:
             self.launch.problem(
-                Kind.DIVERGENT_BARRIER,
-                f"waits at a barrier while thread {wrong.other_thread} of the block waits at that "
-                f"of PTX line {wrong.other.line}",
-                wrong.inst, self.first + wrong.block, wrong.thread, wrong.threads,
+                Kind.DIVERGENT_BARRIER, wrong.why, wrong.inst, self.first + wrong.block,
+                wrong.thread, wrong.threads,
             )  # fmt: skip
             self.launch.fail()
         passed = passed.reshape(at.shape)
