@@ -27,6 +27,14 @@ class Replay(ABC):
         """Give back what keeps them."""
 
 
+class Holder(ABC):
+    """Who keeps memory of a device that nothing uses at present."""
+
+    @abstractmethod
+    def give_back(self) -> None:
+        """Give that memory back."""
+
+
 class Device(ABC):
     """A GPU, or what stands for one."""
 
@@ -82,6 +90,12 @@ class Device(ABC):
     def free_from_others(self, address: int) -> None:
         """Give memory back that other libraries may have seen, when the device has done all."""
         self.free(address)
+
+    def on_shortage(self, holder: Holder) -> None:  # noqa: B027
+        """Ask who holds memory that it could do without to give it back before `allocate` fails.
+
+        holder: asked as long as it exists.
+        """
 
     @property
     @abstractmethod

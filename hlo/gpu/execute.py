@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.gpu.device import Device, Replay
+from hlo.gpu.device import Device, Holder, Replay
 from hlo.gpu.plan import ALIGNMENT, Copy, HostCall, Launch, LaunchPlan, Place, Region
 from hlo.gpu.sections import Choice, Loop, Node, Repeat, Section, sections_of
 
@@ -110,7 +110,7 @@ class LoadedProgram:
             self._kept.give(space)
 
 
-class _Kept:
+class _Kept(Holder):
     """What a program keeps on the device."""
 
     def __init__(self, device: Device, plan: LaunchPlan, code: str, binary: bytes) -> None:
@@ -119,6 +119,7 @@ class _Kept:
         self._constants = 0
         self._lock = threading.Lock()
         self._idle: list[_Space] = []
+        device.on_shortage(self)
         if plan.constant_bytes:
             self._constants = device.allocate(plan.constant_bytes, "constants")
             for offset, array in plan.constants:
@@ -137,11 +138,14 @@ class _Kept:
         with self._lock:
             self._idle.append(space)
 
-    def close(self) -> None:
+    def give_back(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for space in idle:
             space.close()
+
+    def close(self) -> None:
+        self.give_back()
         if self._constants:
             self.device.free(self._constants)
             self._constants = 0

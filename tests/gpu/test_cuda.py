@@ -49,7 +49,8 @@ def launch(kernel: str, *places: Place, shared: int = 0) -> Launch:
 
 
 def plan_of(*steps: Any, **changes: Any) -> LaunchPlan:
-    return LaunchPlan(steps, (16,), (16,), 64, 32, **({"constant_bytes": 0} | changes))
+    sizes = {"arena_bytes": 64, "scalar_bytes": 32, "constant_bytes": 0}
+    return LaunchPlan(steps, (16,), (16,), **(sizes | changes))
 
 
 class Machine:
@@ -316,6 +317,18 @@ def test_too_little_memory_is_an_error_that_says_how_much_there_is() -> None:
     with pytest.raises(hlo.HloError, match="1048576 bytes for arena 0 are not free") as error:
         machine.device.allocate(1 << 20, "arena 0")
     assert error.value.code == "too-large"
+
+
+def test_work_spaces_that_nothing_uses_make_room_for_others() -> None:
+    machine = Machine(memory_bytes=3000)
+    first, second = (
+        machine.load(launch("double", X, ARENA), launch("double", ARENA, Y), arena_bytes=1024)
+        for _ in range(2)
+    )
+    for n in range(3):
+        assert machine.run(first, n) == [4 * n] * 4
+        assert machine.run(second, n) == [4 * n] * 4
+    assert machine.device.allocated_bytes < 1500
 
 
 def test_a_device_without_pools_allocates_anyway() -> None:

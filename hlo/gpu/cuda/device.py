@@ -13,7 +13,7 @@ import numpy as np
 from hlo.errors import HloError
 from hlo.gpu.cuda.context import Context, Properties, open_context
 from hlo.gpu.cuda.memory import Memory, Staging
-from hlo.gpu.device import Device, Replay
+from hlo.gpu.device import Device, Holder, Replay
 from hlo.gpu.ptxas import assemble
 from hlo.support.dlpack import CUDA
 from hlo.support.memory import collector_paused
@@ -182,6 +182,9 @@ class CudaDevice(Device):
         with self.context:
             returned = self._cu.cuMemcpyDtoDAsync(target, source, size, self.stream)
             self._done(returned, f"copying {size} bytes on the device")
+
+    def on_shortage(self, holder: Holder) -> None:
+        self.memory.holders.add(holder)
 
     def free_from_others(self, address: int) -> None:
         self.memory.settle()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from hlo.errors import HloError
 from hlo.gpu.cuda.context import Context
+from hlo.gpu.device import Holder
 
 # Of pinned memory: at the first transfer, and the most.
 _FIRST_BYTES, _MOST_BYTES = 64 << 10, 8 << 20
@@ -22,6 +24,8 @@ class Memory:
         self._context = context
         self._lock = threading.Lock()
         self._sizes: dict[int, tuple[int, str]] = {}
+        # Those who may have memory to give back.
+        self.holders: WeakSet[Holder] = WeakSet()
         self._pool: Any = None
         if context.properties.has_pools:
             with context:
@@ -50,10 +54,12 @@ class Memory:
         enough."""
         cu, driver = self._context.driver.cu, self._context.driver
         with self._context:
-            if self._pool is None:
-                status, address = cu.cuMemAlloc(max(1, size))
-            else:
-                status, address = cu.cuMemAllocFromPoolAsync(max(1, size), self._pool, self._stream)
+            status, address = self._allocated(size)
+            if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+                for holder in list(self.holders):
+                    holder.give_back()
+                self.settle()
+                status, address = self._allocated(size)
             if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
                 raise self._too_large(size, name)
             doing = f"allocating {size} bytes for {name or 'data'}"
@@ -64,6 +70,15 @@ class Memory:
         with self._lock:
             self._sizes[int(address)] = size, name
         return int(address)
+
+    def _allocated(self, size: int) -> tuple[Any, Any]:
+        """Return the status of an allocation, and the address."""
+        cu = self._context.driver.cu
+        if self._pool is None:
+            status, address = cu.cuMemAlloc(max(1, size))
+        else:
+            status, address = cu.cuMemAllocFromPoolAsync(max(1, size), self._pool, self._stream)
+        return status, address
 
     def _too_large(self, size: int, name: str) -> HloError:
         properties = self._context.properties
