@@ -17,6 +17,8 @@ from hlo.values.types import ELEMENT_TYPES, ElementType
 COLUMNS = 8
 # The bits of an f32 that a tf32 has.
 _TF32_MASK = 0xFFFFE000 - (1 << 32)
+# Half of the last digit of a tf32, all bits but the sign, and the bits of infinity.
+_HALF, _WITHOUT_SIGN, _LARGEST = 0x1000, 0x7FFFFFFF, 0x7F800000
 
 
 @dataclass(frozen=True)
@@ -72,18 +74,29 @@ class Unit:
 
 
 def split(b: Builder, registers: Sequence[Val]) -> tuple[list[Val], list[Val]]:
-    """Return f32 numbers as sums of two that tf32 has, but for the last digits of the second.
+    """Return f32 numbers as sums of two that tf32 has, but for the last digit of the second.
 
-    What is infinite or NaN has a second number that is NaN.
+    Both are rounded: what the product of two second numbers leaves out is as small as a rounding
+    then, and of any sign. What is infinite or NaN has a second number that is NaN or 0.
     """
-    mask = int_const(32, _TF32_MASK)
-    high = [b.binary("and", r, mask) for r in registers]
-    low = []
-    for whole, top in zip(registers, high, strict=True):
+    high, low = [], []
+    for whole in registers:
+        # The largest numbers would be rounded to infinity, and NaN to anything.
+        size = b.binary("and", whole, int_const(32, _WITHOUT_SIGN))
+        is_safe = b.icmp("ult", size, _LARGEST - _HALF)
+        cut = b.binary("and", whole, int_const(32, _TF32_MASK))
+        top = b.select(is_safe, _rounded(b, whole), cut)
         x, y = (b.cast("bitcast", r, "float") for r in (whole, top))
         rest = b.cast("bitcast", b.binary("fsub", x, y), "i32")
-        low.append(b.binary("and", rest, mask))
+        high.append(top)
+        low.append(_rounded(b, rest))
     return high, low
+
+
+def _rounded(b: Builder, number: Val) -> Val:
+    """Return the tf32 that is nearest to an f32, of two the larger."""
+    half = b.binary("add", number, int_const(32, _HALF))
+    return b.binary("and", half, int_const(32, _TF32_MASK))
 
 
 # --- choice -------------------------------------------------------------------------------------
