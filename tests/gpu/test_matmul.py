@@ -79,7 +79,7 @@ def test_tensor_cores(types: str, lhs: str, rhs: str, monkeypatch: pytest.Monkey
 )  # fmt: skip
 def test_tiles(m: int, n: int, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tiles = WarpTiling(Tiling(m, n, 32), rows, columns, 4)
-    monkeypatch.setattr(choice, "_tilings", lambda p, unit: [tiles])
+    monkeypatch.setattr(choice, "_tilings", lambda p, unit, most: [tiles])
     check_emulated(dot((m, n, 64), "f16", "f32"))
     check_emulated(dot((m + 1, n - 1, 40), "f16", "f32", "km", "nk"))
 

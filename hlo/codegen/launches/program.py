@@ -401,7 +401,7 @@ class _Writer:
     ) -> None:  # fmt: skip
         """Write the launch of a function as a kernel that the host sees."""
         function = Function(
-            "", parameters, ("nounwind", *self.gpu.kernel_attributes(grid.threads)),
+            "", parameters, ("nounwind", *self.gpu.kernel_attributes(grid)),
             result=f"{self.gpu.convention} void", is_final=grid.is_final,
         )  # fmt: skip
         b.finish(function)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo.codegen.llvm import Builder, Val, i32
-from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
+from hlo.codegen.targets.gpu.base import TOGETHER, Gpu, Grid
 from hlo.llvm import Call, Fence
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class AmdGcn(Gpu):
 
         return plan_on_grid(inst, roles, self)
 
-    def kernel_attributes(self, threads: int) -> tuple[str, ...]:
+    def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         return (
-            f'"amdgpu-flat-work-group-size"="{threads},{threads}"',
+            f'"amdgpu-flat-work-group-size"="{grid.threads},{grid.threads}"',
             '"uniform-work-group-size"="true"',
         )
 

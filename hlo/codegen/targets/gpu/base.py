@@ -37,7 +37,8 @@ class Grid(Extent):
 
     shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines. work:
     what the kernel does, if it knows better than the counts of its instruction. is_final: loops are
-    unrolled and accesses vectors, so that LLVM's whole pipeline finds little more.
+    unrolled and accesses vectors, so that LLVM's whole pipeline finds little more. is_large:
+    threads may have all registers that there are, though fewer blocks run at a time then.
     """
 
     blocks: int = 1
@@ -45,6 +46,7 @@ class Grid(Extent):
     shared_bytes: int = 0
     work: Work | None = None
     is_final: bool = False
+    is_large: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class Gpu(LlvmTarget):
         return 48 << 10
 
     @abstractmethod
-    def kernel_attributes(self, threads: int) -> tuple[str, ...]:
-        """Return LLVM's attributes of a kernel with blocks of so many threads."""
+    def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
+        """Return LLVM's attributes of a kernel."""
 
     @property
     def has_counted_barriers(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hlo.codegen.llvm import Builder, Val, i32
-from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
+from hlo.codegen.targets.gpu.base import TOGETHER, Gpu, Grid
 from hlo.llvm import Call
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class Nvptx(Gpu):
 
         return plan_on_grid(inst, roles, self)
 
-    def kernel_attributes(self, threads: int) -> tuple[str, ...]:
-        return (f'"nvvm.maxntid"="{threads}"',)
+    def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
+        most = f'"nvvm.maxntid"="{grid.threads}"'
+        return (most, '"nvvm.minctasm"="1"') if grid.is_large else (most,)
 
     @property
     def has_counted_barriers(self) -> bool:

@@ -16,10 +16,12 @@ from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS, fma_work, mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import THREADS, FmaProduct
+from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK
 from hlo.codegen.targets.gpu.kernels.matmul.mma import MmaProduct
 from hlo.codegen.targets.gpu.kernels.matmul.narrow import narrow
 from hlo.codegen.targets.gpu.kernels.matmul.results import AddParts, Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
+from hlo.codegen.targets.gpu.kernels.matmul.staging import copied_width
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, WarpTiling
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
@@ -33,8 +35,9 @@ _DEEP = 64
 _LEAST_MMA = 16
 # Products of f32 that are split have tensor cores from so many multiplications on.
 _LEAST_SPLIT = 1 << 20
-# The fewest tiles along k that a part of it has.
-_LEAST_STEPS = 8
+# The fewest tiles along k that a part of it has, and how many blocks for each processor parts may
+# make.
+_LEAST_STEPS, _TURNS = 8, 3
 # Registers of 32 bits for the sums of a thread, at the most.
 _SUM_REGISTERS, _ENDED_SUMS = 64, 16
 
@@ -55,10 +58,11 @@ def add_product(
         return
     unit = unit_of(p, sums, site.product, target)
     if unit is not None and _is_worthwhile(p, unit):
-        chosen = min(_tilings(p, unit), key=lambda t: mma_work(p, unit, t).cycles)
-        aligned = tuple(_aligned(x, site.root, roles) for x in (p.a, p.b))
+        aligned = _aligned(p.a, site.root, roles), _aligned(p.b, site.root, roles)
+        tilings = _tilings(p, unit, _sums_of_warp(p, unit, aligned))
+        chosen = min(tilings, key=lambda t: mma_work(p, unit, t).cycles)
         ending = _ending(steps, p, whole, chosen.tiling)
-        steps.emitters.append(MmaProduct(p, unit, chosen, ending, (aligned[0], aligned[1])))
+        steps.emitters.append(MmaProduct(p, unit, chosen, ending, aligned))
         tiling = chosen.tiling
     else:
         tiling = min(_plain_tilings(p, sums, whole), key=lambda t: fma_work(p, sums, t).cycles)
@@ -103,23 +107,28 @@ def _is_worthwhile(p: Product, unit: Unit) -> bool:
 # --- tiles --------------------------------------------------------------------------------------
 
 
-def _tilings(p: Product, unit: Unit) -> list[WarpTiling]:
-    """Return the ways to cut a product for tensor cores."""
+def _sums_of_warp(p: Product, unit: Unit, aligned: tuple[int, int]) -> int:
+    """Return how many sums a warp may have, so that there are registers for what it copies."""
+    ets = unit.lhs, unit.rhs
+    is_simple = len(p.k) == 1 and all(
+        copied_width(p, side, et, at) == CHUNK and not p.source(side).bounds
+        for side, et, at in zip("ab", ets, aligned, strict=True)
+    )
+    return (4096 if is_simple else 2048) // (2 if unit.is_split else 1)
+
+
+def _tilings(p: Product, unit: Unit, most: int) -> list[WarpTiling]:
+    """Return the ways to cut a product for tensor cores. most: sums of a warp."""
     depth = 16 if unit.size == 8 else 64 // unit.size
     shapes = [(64, 64, 2, 2), (32, 32, 2, 2)]
     if unit.size < 8:
-        shapes += [
-            (128, 128, 2, 4),
-            (128, 64, 2, 2),
-            (64, 128, 2, 2),
-            (128, 32, 4, 1),
-            (32, 128, 1, 4),
-        ]
-    if unit.size < 8 and not unit.is_split:
-        shapes += [(128, 256, 2, 4), (256, 128, 4, 2)]
+        shapes += [(128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4)]
+        shapes += [(128, 64, 2, 2), (64, 128, 2, 2), (128, 64, 4, 2), (64, 128, 2, 4)]
+        shapes += [(128, 32, 4, 1), (32, 128, 1, 4)]
     return [
         WarpTiling(tiling, rows, columns, 3 if unit.size == 8 else 4)
         for m, n, rows, columns in shapes
+        if m * n <= most * rows * columns
         for tiling in _parted(p, Tiling(m, n, depth))
     ]
 
@@ -139,12 +148,17 @@ def _plain_tilings(p: Product, sums: Sum, ending: Ending) -> list[Tiling]:
 
 
 def _parted(p: Product, tiling: Tiling) -> list[Tiling]:
-    """Return a tiling without parts of k, and with as many as give all processors work."""
-    wanted = min(-(-PROCESSORS // tiling.blocks(p)), tiling.steps(p) // _LEAST_STEPS)
-    if wanted <= 1:
-        return [tiling]
-    each = -(-tiling.steps(p) // wanted)
-    return [tiling, replace(tiling, parts=-(-tiling.steps(p) // each))]
+    """Return a tiling without parts of k, and with as many as give all processors work, once or
+    several times."""
+    blocks, steps = tiling.blocks(p), tiling.steps(p)
+    most = steps // _LEAST_STEPS
+    found = {1}
+    for turns in range(1, _TURNS + 1):
+        wanted = min(turns * PROCESSORS // blocks, most)
+        if wanted > 1:
+            each = -(-steps // wanted)
+            found.add(-(-steps // each))
+    return [replace(tiling, parts=parts) for parts in sorted(found)]
 
 
 # --- memory -------------------------------------------------------------------------------------

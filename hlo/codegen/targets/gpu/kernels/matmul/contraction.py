@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.kernels.matmul.contraction import fill_with_zeros, product_of
+from hlo.codegen.kernels.matmul.contraction import product_of
 from hlo.codegen.kernels.matmul.gemm import Steps
 from hlo.codegen.kernels.matmul.product import sums_of
 from hlo.codegen.targets.base import Plan, Target
 from hlo.codegen.targets.gpu.kernels.matmul.choice import add_product
+from hlo.codegen.targets.gpu.kernels.matmul.results import fill_with_zeros
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.ir import Instruction

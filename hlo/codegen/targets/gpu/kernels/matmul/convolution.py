@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.conv.convolution import Convolution, phases_of
-from hlo.codegen.kernels.matmul.contraction import fill_with_zeros
 from hlo.codegen.kernels.matmul.gemm import Steps
 from hlo.codegen.kernels.matmul.product import Source, is_exact, sums_of
 from hlo.codegen.kernels.views import StridedView
 from hlo.codegen.targets.base import Plan, Target
 from hlo.codegen.targets.gpu.kernels.matmul.choice import add_product
+from hlo.codegen.targets.gpu.kernels.matmul.results import fill_with_zeros
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.ir import Instruction

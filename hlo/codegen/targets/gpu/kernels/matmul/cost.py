@@ -43,15 +43,37 @@ def mma_work(p: Product, unit: Unit, tiles: WarpTiling) -> Done:
 
 def fma_work(p: Product, sums: Sum, tiling: Tiling) -> Done:
     """Return what a product without tensor cores does."""
-    total = sums.total
-    core, times = (Core.F32, 1) if total.is_float or total.is_complex else (Core.INTEGER, 1)
-    if total.name in ("f64", "c128"):
-        core = Core.F64
-    if total.is_complex:
-        times = 4
+    core, times = _core(sums)
     # What one thread of a row reads, the others of it get with it.
     read = 8 * tiling.m + tiling.n
     return _done(p, tiling, core, times, sums.bytes, read)
+
+
+def plain_work(p: Product, sums: Sum, parts: int = 1) -> Work:
+    """Return what a product does whose operands are not shared by the threads of a block."""
+    core, times = _core(sums)
+    products = count(p.batch) * count(p.m) * count(p.n) * count(p.k)
+    results = count(p.batch) * count(p.m) * count(p.n)
+    stored = results * (parts * sums.bytes if parts > 1 else p.store.chain[-1].byte_width)
+    memory = sum(_bytes(p, side) for side in "ab") + stored
+    return Work(((core, 2 * times * products),), memory)
+
+
+def parts_work(p: Product, sums: Sum, parts: int) -> Work:
+    """Return what it takes to add up sums of parts."""
+    results = count(p.batch) * count(p.m) * count(p.n)
+    core, _ = _core(sums)
+    stored = results * p.store.chain[-1].byte_width
+    return Work(((core, results * parts),), results * parts * sums.bytes + stored)
+
+
+def _core(sums: Sum) -> tuple[Core, int]:
+    """Return what computes products without tensor cores, and how many each one is."""
+    total = sums.total
+    core = Core.F32 if total.is_float or total.is_complex else Core.INTEGER
+    if total.name in ("f64", "c128"):
+        core = Core.F64
+    return core, 4 if total.is_complex else 1
 
 
 def _done(p: Product, tiling: Tiling, core: Core, times: int, size: int, read: int) -> Done:

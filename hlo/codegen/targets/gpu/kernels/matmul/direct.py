@@ -12,6 +12,7 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.targets.base import Extent
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.cost import plain_work
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
 from hlo.codegen.targets.gpu.kernels.matmul.sums import parts_of, value_of
@@ -39,7 +40,8 @@ class Direct:
         number = Block(b, k.target).global_index(threads)
         with b.when(b.compare("slt", number, total)):
             self._element(k, number)
-        return Grid(total, cost, -(-total // threads), threads)
+        work = plain_work(p, self.ending.sum)
+        return Grid(total, cost, -(-total // threads), threads, 0, work)
 
     def _element(self, k: Kernel, at: Index) -> None:
         """Compute the at-th element of the result."""

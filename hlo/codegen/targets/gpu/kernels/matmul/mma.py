@@ -106,7 +106,9 @@ class MmaProduct:
         dynamic = total_bytes if total_bytes > _STATIC else 0
         done = mma_work(p, unit, self.tiles).work
         blocks = tiling.blocks(p)
-        return Grid(blocks, count(p.k), blocks, threads, dynamic, done, is_final=True)
+        return Grid(
+            blocks, count(p.k), blocks, threads, dynamic, done, is_final=True, is_large=True
+        )
 
     def layout(self, side: str) -> TileLayout:
         """Return how tiles of an operand lie in shared memory."""

@@ -16,6 +16,7 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.cost import plain_work
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
 from hlo.codegen.targets.gpu.kernels.matmul.staging import runs_along_k
@@ -76,8 +77,9 @@ class NarrowProduct:
             batch, left = place_at(b, p.batch, number), place_at(b, p.m, line)
             totals = self._sums(k, block, part, batch, left)
             self._end(k, block, part, batch, left, totals)
-        work = count(p.k) * count(p.n)
-        return Grid(rows, work, -(-threads // _THREADS), _THREADS)
+        work = plain_work(p, self.ending.sum, self.parts)
+        cost = count(p.k) * count(p.n)
+        return Grid(rows, cost, -(-threads // _THREADS), _THREADS, 0, work)
 
     def _sums(
         self, k: Kernel, block: Block, part: Index, batch: Place, row: Place

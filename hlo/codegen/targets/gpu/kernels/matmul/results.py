@@ -11,8 +11,10 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.matmul.cost import parts_work
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Place
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
+from hlo.gpu.work import Work
 from hlo.values.layout.plain import loop_order
 
 _THREADS = 256
@@ -96,4 +98,18 @@ class AddParts:
             digits = split_index(b, at, [d.size for d in dims]) if dims else []
             place = Place(dims, tuple(digits))
             self.ending.store(k, found, b.add(place.offset(b, "c"), p.c_offset))
-        return Grid(total, self.parts, -(-total // _THREADS), _THREADS)
+        work = parts_work(p, sums, self.parts)
+        return Grid(total, self.parts, -(-total // _THREADS), _THREADS, 0, work)
+
+
+def fill_with_zeros(k: Kernel) -> Grid:
+    """Write empty sums: a thread an element."""
+    assert isinstance(k.target, Gpu)
+    b, shape = k.b, k.shape
+    et = shape.element_type
+    total = shape.num_elements
+    at = Block(b, k.target).global_index(_THREADS)
+    with b.when(b.compare("slt", at, total)):
+        scalar.store(b, et, scalar.constant(et, et.dtype.type(0)), k.outputs[0], at)
+    work = Work((), total * et.byte_width)
+    return Grid(total, 1.0, -(-total // _THREADS), _THREADS, 0, work)

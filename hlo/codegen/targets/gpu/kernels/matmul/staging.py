@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count
@@ -16,6 +17,9 @@ from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, Stager
 from hlo.values.types import ElementType
 
 _WIDTHS = (16, 8, 4)
+# Elements that a thread loads before sums are taken, to store them after: more would leave no
+# registers for sums. Half of them where they are converted. So many are loaded at a time otherwise.
+_AHEAD = 8
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,16 @@ def runs_along_k(p: Product, side: str) -> bool:
     return step(p.k) <= step(p.free(side))
 
 
+@dataclass(frozen=True)
+class Own:
+    """An element that a thread copies: its index along m or n in the tile, that in the product, and
+    its index along k in the tile."""
+
+    free: Index
+    place: Place
+    depth: Index
+
+
 class Tiles(Stager):
     """What tiles of an operand are made by some threads.
 
@@ -80,27 +94,29 @@ class Tiles(Stager):
         self.checks_free = count(self.dims) % layout.free != 0
         self.checks_k = count(p.k) % layout.depth != 0
 
-    def places(self, width: int) -> list[tuple[Index, Place, Index]]:
-        """Return which elements are the thread's, every `width`-th of the innermost dimension.
+    def places(self, width: int) -> list[Own]:
+        """Return which elements are the thread's, every `width`-th of the innermost dimension."""
+        return [self.place(n, width) for n in range(self.number(width))]
 
-        Of each its index along m or n in the tile, that in the product, and its index along k.
-        """
+    def number(self, width: int) -> int:
+        """Return how many of these there are."""
+        layout = self.layout
+        return -(-layout.free * layout.depth // (width * self.threads))
+
+    def place(self, number: Index, width: int) -> Own:
+        """Return one of these."""
         b, layout = self.k.b, self.layout
         across = layout.inner // width
-        number = layout.free * layout.depth // width
-        found: list[tuple[Index, Place, Index]] = []
-        for n in range(-(-number // self.threads)):
-            if self.threads % across == 0:
-                line = b.add(b.udiv(self.thread, across), n * (self.threads // across))
-                along = b.urem(self.thread, across)
-            else:
-                at = b.add(self.thread, n * self.threads)
-                line, along = b.udiv(at, across), b.urem(at, across)
-            along = b.mul(along, width)
-            free, depth = (line, along) if layout.along_k else (along, line)
-            place = place_at(b, self.dims, b.add(self.first, free), is_checked=self.checks_free)
-            found.append((free, place, depth))
-        return found
+        if self.threads % across == 0:
+            line = b.add(b.udiv(self.thread, across), b.mul(number, self.threads // across))
+            along = b.urem(self.thread, across)
+        else:
+            at = b.add(self.thread, b.mul(number, self.threads))
+            line, along = b.udiv(at, across), b.urem(at, across)
+        along = b.mul(along, width)
+        free, depth = (line, along) if layout.along_k else (along, line)
+        place = place_at(b, self.dims, b.add(self.first, free), is_checked=self.checks_free)
+        return Own(free, place, depth)
 
     def inner(self, first: Index, depth: Index) -> Place:
         return place_at(self.k.b, self.p.k, self.k.b.add(first, depth), is_checked=self.checks_k)
@@ -121,12 +137,13 @@ class CopiedTiles(Tiles):
         b = self.k.b
         memory = scalar.memory_type(self.et)
         to = self.slots.address(b, slot)
-        for free, place, depth in self.own:
-            at, inside = self.operand.position(self.share.batch, place, self.inner(first, depth))
+        for own in self.own:
+            inner = self.inner(first, own.depth)
+            at, inside = self.operand.position(self.share.batch, own.place, inner)
             if inside != TRUE:
                 at = b.select(inside, i64(at), i64(0)).name
             source = b.element_address(self.operand.base, memory, at)
-            target = b.element_address(to, "i8", self.layout.at(b, free, depth))
+            target = b.element_address(to, "i8", self.layout.at(b, own.free, own.depth))
             copy_async(b, target, source, self.width, inside)
 
     def finish(self, slot: Index) -> None:
@@ -141,20 +158,37 @@ class LoadedTiles(Tiles):
         slots: Slots, et: ElementType, threads: int,
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
-        self.own = self.places(1)
+        self.total = self.number(1)
+        self.most = _AHEAD if self.operand.source.et is et else _AHEAD // 2
+        self.own = self.places(1) if self.total <= self.most else []
         self.loaded: list[Val] = []
+        self.from_k: Index = 0
 
     def begin(self, first: Index, slot: Index) -> None:
-        self.loaded = [
-            self.operand.bits_at(self.share.batch, place, self.inner(first, depth))
-            for _, place, depth in self.own
-        ]
+        self.from_k = first
+        self.loaded = [self._load(own) for own in self.own]
 
     def finish(self, slot: Index) -> None:
         b = self.k.b
         to = self.slots.address(b, slot)
-        for (free, _, depth), value in zip(self.own, self.loaded, strict=True):
-            b.store(value, b.element_address(to, "i8", self.layout.at(b, free, depth)))
+        if self.own:
+            self._store(to, self.own, self.loaded)
+            return
+        # There are too many for registers: some after others.
+        together = math.gcd(self.most, self.total)
+        with b.loop(0, self.total, together, plain=True) as turn:
+            own = [self.place(b.add(turn, n), 1) for n in range(together)]
+            self._store(to, own, [self._load(each) for each in own])
+
+    def _load(self, own: Own) -> Val:
+        inner = self.inner(self.from_k, own.depth)
+        return self.operand.bits_at(self.share.batch, own.place, inner)
+
+    def _store(self, to: str, own: Sequence[Own], values: Sequence[Val]) -> None:
+        b = self.k.b
+        for each, value in zip(own, values, strict=True):
+            at = self.layout.at(b, each.free, each.depth)
+            b.store(value, b.element_address(to, "i8", at))
 
 
 # --- cp.async -----------------------------------------------------------------------------------
