@@ -21,6 +21,7 @@ def test_the_walk_goes_through_all_stages() -> None:
     shown = [match for command, _ in WALK for match in re.findall(r"--stage=([\w-]+)", command)]
     assert shown == [
         "flat", "roles", "schedule", "kernels", "commands", "llvm-before-optimizations", "asm",
+        "launches",
     ]  # fmt: skip
 
 
