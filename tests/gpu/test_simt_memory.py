@@ -144,11 +144,32 @@ def test_variables_of_the_module() -> None:
 
 
 def test_out_of_bounds_names_allocation_thread_and_line() -> None:
-    found = problem(COPY, [np.zeros(63, np.uint32), 256], blocks=2)
+    found = problem(COPY, [np.zeros(60, np.uint32), 256], blocks=2)
     assert found.startswith("gpu-out-of-bounds: reads 4 bytes outside of global memory")
-    assert "1 bytes after the end of the 252 bytes of array 0" in found
+    assert "1 bytes after the end of the 240 bytes of array 0" in found
     assert "kernel k (%x.1), PTX line" in found
-    assert "(ld.global.b32), block 1, thread 31" in found
+    assert "(ld.global.b32), block 1, thread 28 and 3 more" in found
+
+
+@pytest.mark.parametrize("size", [4, 12, 13, 16])
+def test_aligned_vectors_may_read_a_little_more_than_there_is(size: int) -> None:
+    text = kernel("""
+    ld.global.v4.b32 {%r10, %r11, %r12, %r13}, [%rd1];
+    st.global.b32 [%rd2], %r10;
+    setp.eq.s32 %p1, %r13, 0;
+    """)
+    arrays = [np.zeros(size, np.uint8), np.zeros(4, np.uint8)]
+    Run(text, arrays, threads=1)
+    used = text.replace("ret;", "@%p1 ret;\nret;")
+    if size == 16:
+        Run(used, arrays, threads=1)
+    else:
+        assert problem(used, arrays, threads=1).startswith("gpu-uninitialized: branches by")
+    beside = text.replace("[%rd2]", "[%rd1+12]")
+    if size == 16:
+        Run(beside, arrays, threads=1)
+    else:
+        assert problem(beside, arrays, threads=1).startswith("gpu-out-of-bounds: writes 4 bytes")
 
 
 def test_writes_out_of_bounds() -> None:

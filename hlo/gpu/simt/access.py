@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from hlo.gpu.simt.frame import Frame, Values
 from hlo.gpu.simt.layout import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BITS
-from hlo.gpu.simt.memory import ABSENT, COMING, EMPTY, FULL, Memory, filled
+from hlo.gpu.simt.memory import ABSENT, BESIDE, COMING, EMPTY, FULL, Memory, filled
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.races import Races
 from hlo.gpu.simt.request import Request
@@ -172,7 +173,8 @@ def check_write(view: Space, frame: Frame, at: np.ndarray, request: Request, sta
         index = (at + part if part else at) // width
         states = memory.maps[width].take(index)
         if (states != filled(state, width)).any():
-            absent = _has_byte(states, ABSENT, width) & frame.active
+            absent = _has_byte(states, ABSENT, width) | _has_byte(states, BESIDE, width)
+            absent = absent & frame.active
             if absent.any():
                 _absent(view, frame, at + part, absent, request)
             coming = _has_byte(states, COMING, width) & frame.active
@@ -212,8 +214,7 @@ def check_atomic(
     states = memory.maps[request.bytes].take(at // request.bytes)
     if (states != filled(FULL, request.bytes)).any():
         _bad_read(view, frame, at, states, request)
-        if _has_byte(states, EMPTY, request.bytes).any():
-            _report_empty(view, frame, at, states, request)
+        _report_empty(view, frame, states, request)
     if view.races is not None:
         view.races.update(frame, at, request, is_ordered=is_ordered)
 
@@ -235,10 +236,10 @@ def _bad_read(
         )  # fmt: skip
 
 
-def _report_empty(
-    view: Space, frame: Frame, at: np.ndarray, states: np.ndarray, request: Request
-) -> None:
-    bad = _has_byte(states, EMPTY, states.itemsize) & frame.active
+def _report_empty(view: Space, frame: Frame, states: np.ndarray, request: Request) -> None:
+    """Report updates of memory without a value, or beside an allocation."""
+    width = states.itemsize
+    bad = (_has_byte(states, EMPTY, width) | _has_byte(states, BESIDE, width)) & frame.active
     if bad.any():
         frame.batch.problem(
             Kind.UNINITIALIZED,
@@ -253,7 +254,7 @@ def _empty_parts(
     """Return which of the equal parts of accesses have bytes without a value, or None."""
     width = size // count
     states = memory.maps[width].reshape(-1, count).take(at // size, axis=0)
-    bad = _has_byte(states, EMPTY, width)
+    bad = _has_byte(states, EMPTY, width) | _has_byte(states, BESIDE, width)
     bad = np.broadcast_to(bad, (*frame.shape, count))
     return bad if (bad & frame.active[..., None]).any() else None
 
@@ -273,10 +274,11 @@ def _absent(view: Space, frame: Frame, at: np.ndarray, bad: np.ndarray, request:
 
 def _has_byte(states: np.ndarray, state: int, width: int) -> np.ndarray:
     """Return which elements have a byte of a state."""
-    ones = states.dtype.type(filled(1, width))
-    low, high = states, states >> states.dtype.type(1)
-    wanted = (low if state & 1 else ~low) & (high if state & 2 else ~high) & ones
-    return np.asarray(wanted != 0)
+    ones: Any = states.dtype.type(filled(1, width))
+    for bit in range(3):
+        shifted = states >> states.dtype.type(bit)
+        ones = ones & (shifted if state >> bit & 1 else ~shifted)
+    return np.asarray(ones != 0)
 
 
 # --- values ---------------------------------------------------------------------------------------

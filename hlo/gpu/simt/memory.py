@@ -16,8 +16,11 @@ import numpy as np
 
 from hlo.errors import HloError
 
-# What the map says of a byte. Not there, without a value, with one, and with one on its way.
-ABSENT, EMPTY, FULL, COMING = range(4)
+# What the map says of a byte. Not there, without a value, with one, and with one on its way; and
+# beside an allocation: it may be read, for nothing, but not written.
+ABSENT, EMPTY, FULL, COMING, BESIDE = range(5)
+# Compilers read as much at once as is aligned, of which they need a part.
+_READ_TOGETHER = 16
 # The first bytes of every memory are for the lanes that do not take part in an access.
 RESERVED = 256
 # Gaps between allocations: an address a little outside is in none.
@@ -97,6 +100,7 @@ class Heap:
         self.allocations[begin] = (size, name)
         self.allocated_bytes += size
         self.memory.define(begin, size)
+        self.memory.define(begin + size, -size % _READ_TOGETHER, BESIDE)
         return begin
 
     def free(self, begin: int) -> None:
@@ -105,7 +109,7 @@ class Heap:
             raise HloError.at("bad-address", "memory that is not allocated is given back")
         size, _ = self.allocations.pop(begin)
         self.allocated_bytes -= size
-        self.memory.forget(begin, size)
+        self.memory.forget(begin, size + -size % _READ_TOGETHER)
         at = bisect(self._rooms, (begin, begin))
         room = begin, begin + _room(size)
         if at < len(self._rooms) and self._rooms[at][0] == room[1]:
