@@ -76,7 +76,11 @@ def test_a_shell_that_is_not_known(home: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("command", "words", "wanted"),
     [
-        (run, "hlo-run --backend ", "plain,compiled\nplain,reference\n"),
+        (
+            run,
+            "hlo-run --backend ",
+            "plain,compiled\nplain,reference\nplain,gpu\nplain,gpu-emulated\n",
+        ),
         (run, "hlo-run mod", "file,mod\n"),
         (run, "hlo-run m.hlo -o r", "file,r\n"),
         (run, "hlo-run --see", "plain,--seed\n"),
