@@ -25,15 +25,15 @@ ENTRY e {{
 }}"""
 
 
-def check(rows: int, columns: int, n: int, et: str, body: str) -> None:
-    """Check with indices of which some are equal, and some out of bounds."""
+def check(rows: int, columns: int, n: int, et: str, body: str, outside: int = 2) -> None:
+    """Check with indices of which some are equal, and some out of bounds, so far at the most."""
     rng = np.random.default_rng(rows * n)
     numpy_type = np.dtype({"f32": "f4", "s32": "i4", "u64": "u8", "s8": "i1", "c64": "c8"}[et])
 
     def values(*shape: int) -> np.ndarray:
         return rng.integers(0, 9, shape).astype(numpy_type)
 
-    index = rng.integers(-2, rows + 2, (n, 1), dtype=np.int32)
+    index = rng.integers(-outside, rows + outside, (n, 1), dtype=np.int32)
     check_emulated(
         scatter(rows, columns, n, et, body), values(rows, columns), index, values(n, columns)
     )
@@ -45,6 +45,11 @@ def check(rows: int, columns: int, n: int, et: str, body: str) -> None:
 )
 def test_equal_destinations(rows: int, columns: int, n: int, body: str) -> None:
     check(rows, columns, n, "f32", body)
+
+
+@pytest.mark.parametrize(("rows", "n"), [(1, 65), (1, 130), (3, 700), (2, 9000), (900, 1500)])
+def test_the_last_destination_has_the_last_updates(rows: int, n: int) -> None:
+    check(rows, 2, n, "f32", SUM, outside=0)
 
 
 @pytest.mark.parametrize("et", ["s32", "u64", "s8", "c64"])

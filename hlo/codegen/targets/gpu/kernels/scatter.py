@@ -418,7 +418,7 @@ def _combined_run(
         if level < s.levels:
             # Up to where a chunk of the next level begins, behind the first unit.
             size = _CHUNK ** (level + 1)
-            end = b.mul(b.add(b.udiv(at.get(), size), 1), size)
+            end = b.minimum(b.mul(b.add(b.udiv(at.get(), size), 1), size), s.units)
         order.fold(level, at, end, mine, held)
     return held.get()
 
