@@ -135,3 +135,36 @@ def test_asynchronous_copies_move_what_is_undefined(written: int) -> None:
         found = problem(text, [512])
         assert found.startswith("gpu-uninitialized: branches by a value of memory")
         assert "(loaded in PTX line" in found
+
+
+@pytest.mark.parametrize(
+    ("take", "is_fine"),
+    [
+        ("mov.b32 {%h1, %h2}, %r11; cvt.u32.u16 %r12, %h1;", True),
+        ("mov.b32 {%h1, %h2}, %r11; cvt.u32.u16 %r12, %h2;", False),
+        ("shl.b32 %r12, %r11, 16;", True),
+        ("shr.u32 %r12, %r11, 16;", False),
+        ("and.b32 %r12, %r11, 65535;", True),
+        ("or.b32 %r12, %r11, 0xffff0000;", True),
+        ("or.b32 %r12, %r11, 0xfff00000;", False),
+        ("prmt.b32 %r12, %r11, 0, 0x4110;", True),
+        ("prmt.b32 %r12, %r11, 0, 0x4310;", False),
+        ("cvt.u16.u32 %h1, %r11; cvt.s32.s16 %r12, %h1;", True),
+        ("add.s32 %r12, %r11, 1;", False),
+        ("st.global.b32 [%rd2], %r11; ld.global.u16 %r12, [%rd2];", True),
+        ("st.global.b32 [%rd2], %r11; ld.global.u16 %r12, [%rd2+2];", False),
+    ],
+)
+def test_each_bit_is_followed(take: str, is_fine: bool) -> None:
+    # The third word has 2 of its 4 bytes.
+    text = kernel(f"""
+    ld.global.v4.b32 {{%r9, %r10, %r11, %r13}}, [%rd1];
+    {take}
+    setp.eq.s32 %p1, %r12, 1;
+    @%p1 ret;
+    """)
+    arrays = [np.zeros(10, np.uint8), np.zeros(4, np.uint8)]
+    if is_fine:
+        Run(text, arrays, threads=1)
+    else:
+        assert problem(text, arrays, threads=1).startswith("gpu-uninitialized: branches by")

@@ -251,20 +251,24 @@ def _report_empty(view: Space, frame: Frame, states: np.ndarray, request: Reques
 def _empty_parts(
     memory: Memory, frame: Frame, at: np.ndarray, size: int, count: int
 ) -> np.ndarray | None:
-    """Return which of the equal parts of accesses have bytes without a value, or None."""
+    """Return masks of the bytes without a value, in equal parts of accesses, or None for none."""
     width = size // count
     states = memory.maps[width].reshape(-1, count).take(at // size, axis=0)
-    bad = _has_byte(states, EMPTY, width) | _has_byte(states, BESIDE, width)
-    bad = np.broadcast_to(bad, (*frame.shape, count))
-    return bad if (bad & frame.active[..., None]).any() else None
+    flags = _bytes_with(states, EMPTY, width) | _bytes_with(states, BESIDE, width)
+    flags = np.broadcast_to(flags * states.dtype.type(0xFF), (*frame.shape, count))
+    return flags if (flags.astype(np.bool_) & frame.active[..., None]).any() else None
 
 
 def empty(memory: Memory, frame: Frame, at: np.ndarray, source: int, width: int) -> None:
-    """Say that memory to which an undefined value was stored has none."""
-    bad = frame.batch.undefined.of(frame, source)
-    if bad is not None:
-        bad = bad & frame.active
-        memory.maps[width][frame.spread(at)[bad] // width] = filled(EMPTY, width)
+    """Say that memory to which undefined bits were stored has no value there."""
+    bits = frame.batch.undefined.of(frame, source)
+    if bits is None:
+        return
+    bits = bits.astype(UNSIGNED[width])
+    bad = bits.astype(np.bool_) & frame.active
+    lost = bits[bad].view(np.uint8) != 0
+    states = np.where(lost, np.uint8(EMPTY), np.uint8(FULL)).view(UNSIGNED[width])
+    memory.maps[width][frame.spread(at)[bad] // width] = states
 
 
 def _absent(view: Space, frame: Frame, at: np.ndarray, bad: np.ndarray, request: Request) -> None:
@@ -274,11 +278,16 @@ def _absent(view: Space, frame: Frame, at: np.ndarray, bad: np.ndarray, request:
 
 def _has_byte(states: np.ndarray, state: int, width: int) -> np.ndarray:
     """Return which elements have a byte of a state."""
+    return np.asarray(_bytes_with(states, state, width) != 0)
+
+
+def _bytes_with(states: np.ndarray, state: int, width: int) -> Any:
+    """Return elements with a 1 in each byte of a state."""
     ones: Any = states.dtype.type(filled(1, width))
     for bit in range(3):
         shifted = states >> states.dtype.type(bit)
         ones = ones & (shifted if state >> bit & 1 else ~shifted)
-    return np.asarray(ones != 0)
+    return ones
 
 
 # --- values ---------------------------------------------------------------------------------------

@@ -180,7 +180,8 @@ class _Writer:
         if step.needs:
             return self._name(_needs(inst, step.needs, () if step.follows else step.writes))
         if step.writes and not step.follows:
-            return self._name(Flow(inst, step.reads, step.writes).run)
+            types = tuple(self._slots.types[slot] for slot in step.writes)
+            return self._name(Flow(inst, step.reads, step.writes, types).run)
         return ""
 
     def _arithmetic(self, inst: Instruction) -> None:
@@ -197,7 +198,10 @@ class _Writer:
         slots = [self._slots.register(x) if is_kept(x) else None for x in destinations(inst)]
         written = [slot for slot in slots if slot is not None]
         guarded = None if inst.guard is None else self._slots.register(inst.guard)
-        flow = Flow(inst, tuple(slot for slot, _ in taken), tuple(written), guarded)
+        flow = Flow(
+            inst, tuple(slot for slot, _ in taken), tuple(slots), operation.results,
+            operation.apply, operation.lanes, guarded,
+        )  # fmt: skip
         self._lines.append(f"if u: {self._name(flow.run)}(v, f)")
         names = ", ".join("_" if slot is None else f"v[{slot}]" for slot in slots)
         if inst.guard is None:

@@ -33,11 +33,7 @@ def load_matrix(inst: Instruction, slots: Slots) -> Step:
             undefined = frame.batch.undefined
             rows = view.memory.views[2].reshape(-1, 8).take(at // _ROW_BYTES, axis=0)
             for n, target in enumerate(targets):
-                matrix = rows[:, n * _ROWS : (n + 1) * _ROWS, :]
-                if is_transposed:
-                    matrix = matrix.swapaxes(1, 2)
-                words = np.ascontiguousarray(matrix).view(np.uint32)
-                values[target] = words.reshape(-1, LANES)
+                values[target] = _words_of(rows, n, is_transposed)
                 if bad is not None or undefined.slots:
                     lost = None if bad is None else _words_of(bad, n, is_transposed)
                     undefined.define(frame, target, lost, inst)
@@ -45,12 +41,12 @@ def load_matrix(inst: Instruction, slots: Slots) -> Step:
     return Step(run, (slot,), targets, (slot,), follows=True)
 
 
-def _words_of(bad: np.ndarray, number: int, is_transposed: bool) -> np.ndarray:
-    """Return which words of a matrix have an undefined element, as lanes get them."""
-    matrix = bad[:, number * _ROWS : (number + 1) * _ROWS, :]
+def _words_of(rows: np.ndarray, number: int, is_transposed: bool) -> np.ndarray:
+    """Return the words of a matrix, of two elements each, as lanes get them."""
+    matrix = rows[:, number * _ROWS : (number + 1) * _ROWS, :]
     if is_transposed:
         matrix = matrix.swapaxes(1, 2)
-    return np.asarray(matrix.reshape(-1, _ROWS, 4, 2).any(axis=-1).reshape(-1, LANES))
+    return np.ascontiguousarray(matrix).view(np.uint32).reshape(-1, LANES)
 
 
 def store_matrix(inst: Instruction, slots: Slots) -> Step:

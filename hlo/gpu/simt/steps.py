@@ -109,7 +109,8 @@ def load(inst: Instruction, slots: Slots) -> Step:
             for n, (target, part) in enumerate(zip(targets, parts, strict=True)):
                 if target is not None:
                     if bad is not None or undefined.slots:
-                        undefined.define(lanes, target, None if bad is None else bad[..., n], inst)
+                        lost = None if bad is None else widen(bad[..., n])
+                        undefined.define(lanes, target, lost, inst)
                     part = widen(part)
                     if len(found) > 1:
                         part = np.where(lanes.active, part, values[target])

@@ -1,23 +1,30 @@
 """Values of memory that nothing was written to: which registers hold them, and where that matters.
 
 To load and to copy such values is no defect: kernels load more than they need, and select. It is
-one to use them: for an address, to branch, in an atomic update, or to hand them to the host.
+one to use them: for an address, to branch, in an atomic update, or to hand them to the host. Each
+bit is followed: what is packed with an undefined value is not undefined itself.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.frame import Frame, Values
-from hlo.gpu.simt.instructions.warp import shuffle_lanes
 from hlo.gpu.simt.problems import Kind
 
 
 class Undefined:
-    """Which lanes of a batch have undefined values, by slot; no slot is the rule."""
+    """Which bits of the registers of a batch are undefined, by slot; no slot is the rule.
+
+    The masks have the types of the slots, and an element for each thread.
+    """
 
     def __init__(self) -> None:
         self.slots: dict[int, np.ndarray] = {}
@@ -25,22 +32,23 @@ class Undefined:
         self._origins: dict[int, Instruction] = {}
 
     def of(self, frame: Frame, slot: int) -> np.ndarray | None:
-        """Return which lanes of a frame have an undefined value, or None for none of the batch."""
+        """Return which bits are undefined in the lanes of a frame, or None for none at all."""
         found = self.slots.get(slot)
         return None if found is None else frame.of_warps(found)
 
     def define(
-        self, frame: Frame, slot: int, bad: np.ndarray | None, origin: Instruction | None = None
+        self, frame: Frame, slot: int, bits: np.ndarray | None, origin: Instruction | None = None
     ) -> None:
-        """Say of a slot in which active lanes it has an undefined value now, None for none."""
+        """Say of a slot which bits are undefined now, in the active lanes; None for none."""
         old = self.slots.get(slot)
         if old is None:
-            if bad is None or not (bad & frame.active).any():
+            if bits is None or not (bits.astype(np.bool_) & frame.active).any():
                 return
-            old = np.zeros((frame.batch.warps, frame.shape[1]), np.bool_)
+            old = np.zeros((frame.batch.warps, frame.shape[1]), bits.dtype)
         new = old.copy()
         rows = slice(None) if frame.rows is None else frame.rows
-        new[rows] = np.where(frame.active, False if bad is None else bad, new[rows])
+        none = np.zeros((1, 1), old.dtype)
+        new[rows] = np.where(frame.active, none if bits is None else bits, new[rows])
         if not new.any():
             self.slots.pop(slot, None)
             return
@@ -49,6 +57,7 @@ class Undefined:
             self._origins[slot] = origin
 
     def origin(self, slot: int) -> Instruction | None:
+        """Return the load that a slot's undefined value comes from."""
         return self._origins.get(slot)
 
     def require(
@@ -56,89 +65,120 @@ class Undefined:
     ) -> None:
         """Report undefined values of slots, that are used for something."""
         for slot in slots:
-            bad = self.of(frame, slot)
-            if bad is None or not (bad & frame.active).any():
+            bits = self.of(frame, slot)
+            bad = None if bits is None else bits.astype(np.bool_) & frame.active
+            if bad is None or not bad.any():
                 continue
             origin = self._origins.get(slot)
             loaded = f" (loaded in PTX line {origin.line})" if origin is not None else ""
             frame.batch.problem(
                 Kind.UNINITIALIZED,
                 f"{use} a value of memory that nothing was written to{loaded}",
-                inst, frame, bad & frame.active,
+                inst, frame, bad,
             )  # fmt: skip
+
+
+# Instructions that only move bits: done to masks, they say where undefined bits go. Their other
+# operands, from the number that is given, say where to.
+_MOVES = {
+    "mov": 9, "cvt": 9, "shl": 1, "shr": 1, "prmt": 2, "shfl": 1, "bfe": 1, "shf": 2,
+}  # fmt: skip
+_INTEGER = re.compile(r"[usb]\d+").fullmatch
+# Whose results depend on the values of all lanes.
+_WHOLE_WARPS = frozenset(("mma", "vote", "match", "redux", "wmma"))
 
 
 @dataclass(frozen=True)
 class Flow:
-    """How undefined values go through an instruction: from the slots it reads to those it writes.
+    """How undefined bits go through an instruction: from the slots it reads to those it writes.
 
-    guard: the slot of its predicate, or None.
+    writes: None for results that are not kept. types: of all results. apply: what the operation
+    does, to the active lanes first if it is one of `lanes`. guard: the slot of its predicate.
     """
 
     inst: Instruction
     reads: tuple[int, ...]
-    writes: tuple[int, ...]
+    writes: tuple[int | None, ...]
+    types: tuple[np.dtype[Any], ...]
+    apply: Callable[..., Any] | None = None
+    lanes: bool = False
     guard: int | None = None
 
     def run(self, values: Values, frame: Frame) -> None:
         """Follow the instruction, which is run next."""
         undefined: Undefined = frame.batch.undefined
-        found = self._result(undefined, values, frame)
+        found = self._results(undefined, values, frame)
         origin = next((o for s in self.reads if (o := undefined.origin(s)) is not None), None)
-        for slot in self.writes:
-            bad = found
+        for slot, bits, type_ in zip(self.writes, found, self.types, strict=True):
+            if slot is None:
+                continue
             if self.guard is not None:
-                bad = self._guarded(undefined, values, frame, slot, found)
-            undefined.define(frame, slot, bad, origin)
+                bits = self._guarded(undefined, values, frame, slot, bits, type_)
+            undefined.define(frame, slot, bits, origin)
 
-    def _result(self, undefined: Undefined, values: Values, frame: Frame) -> np.ndarray | None:
-        bad = [undefined.of(frame, slot) for slot in self.reads]
-        if all(x is None for x in bad):
-            return None
-        masks = [np.zeros(frame.shape, np.bool_) if x is None else x for x in bad]
-        inst, operands = self.inst, [values[slot] for slot in self.reads]
-        match inst.opcode:
+    def _results(
+        self, undefined: Undefined, values: Values, frame: Frame
+    ) -> list[np.ndarray] | list[None]:
+        """Return which bits of the results are undefined."""
+        known = [undefined.of(frame, slot) for slot in self.reads]
+        if all(x is None for x in known):
+            return [None] * len(self.writes)
+        operands = [values[slot] for slot in self.reads]
+        masks = [np.zeros_like(v) if x is None else x for v, x in zip(operands, known, strict=True)]
+        opcode = self.inst.opcode
+        match opcode:
             case "selp":
                 chosen = np.where(operands[2], masks[0], masks[1])
-                return np.asarray(chosen | masks[2])
+                return [chosen | _all_bits(masks[2], self.types[0])]
             case "and" | "or":
-                zero = inst.opcode == "and"
-                # The other operand may decide the result alone.
-                decides = [_decides(x, zero) for x in operands]
-                one = masks[0] & ~(decides[1] & ~masks[1])
-                return np.asarray(one | (masks[1] & ~(decides[0] & ~masks[0])))
-            case "shfl":
-                lane, bound = (frame.spread(x) for x in operands[1:3])
-                source, _ = shuffle_lanes(inst.modifiers[-2], lane, bound)
-                source = np.broadcast_to(source, frame.shape).astype(np.intp)
-                moved = np.take_along_axis(masks[0], source, axis=1)
-                return np.asarray(moved | masks[1] | masks[2])
-        found = np.logical_or.reduce([m & frame.active for m in masks])
-        if inst.opcode in _WHOLE_WARPS:
-            found = np.broadcast_to(found.any(axis=1, keepdims=True), frame.shape)
-        return np.asarray(found)
+                # A bit of the other operand may decide the result alone.
+                one, other = (v if opcode == "and" else ~v for v in operands)
+                return [(masks[0] & masks[1]) | (masks[0] & other) | (masks[1] & one)]
+            case "xor" | "not":
+                return [reduce(np.bitwise_or, masks)]
+        first = _MOVES.get(opcode, 0)
+        if first and not any(x is not None for x in known[first:]) and _is_move(self.inst):
+            return self._moved([*masks[:first], *operands[first:]], frame)
+        bad = np.logical_or.reduce([m.astype(np.bool_) & frame.active for m in masks])
+        if opcode in _WHOLE_WARPS:
+            bad = np.broadcast_to(bad.any(axis=1, keepdims=True), frame.shape)
+        return [_all_bits(bad, type_) for type_ in self.types]
+
+    def _moved(self, operands: list[np.ndarray], frame: Frame) -> list[np.ndarray]:
+        assert self.apply is not None
+        if self.lanes:
+            operands = [frame.active, *map(frame.spread, operands)]
+        found = self.apply(*operands)
+        results = list(found) if isinstance(found, tuple) else [found]
+        if self.inst.opcode == "shfl" and len(results) > 1:
+            # Whether there is such a lane is known.
+            results[1] = np.zeros_like(results[1])
+        return results
 
     def _guarded(
         self, undefined: Undefined, values: Values, frame: Frame, slot: int,
-        found: np.ndarray | None,
+        found: np.ndarray | None, type_: np.dtype[Any],
     ) -> np.ndarray | None:  # fmt: skip
         """Return what is undefined after an instruction that only some lanes do."""
         assert self.guard is not None
         unsure, old = undefined.of(frame, self.guard), undefined.of(frame, slot)
         if found is None and unsure is None and old is None:
             return None
-        none = np.zeros((1, 1), np.bool_)
+        none = np.zeros((1, 1), type_)
         done = values[self.guard] ^ self.inst.guard_negated
         after = np.where(done, none if found is None else found, none if old is None else old)
-        return np.asarray(after | (none if unsure is None else unsure))
+        return after if unsure is None else after | _all_bits(unsure, type_)
 
 
-# Whose results depend on the values of all lanes.
-_WHOLE_WARPS = frozenset(("mma", "vote", "match", "redux", "wmma"))
+def _is_move(inst: Instruction) -> bool:
+    """Return whether an instruction of `_MOVES` keeps integers as they are."""
+    if inst.opcode != "cvt":
+        return True
+    return "sat" not in inst.modifiers and all(_INTEGER(m) for m in inst.modifiers[-2:])
 
 
-def _decides(value: np.ndarray, zero: bool) -> np.ndarray:
-    """Return where an operand of `and` is 0, or one of `or` has all bits."""
-    if zero:
-        return value == 0
-    return value if value.dtype == np.bool_ else value == ~value.dtype.type(0)
+def _all_bits(bad: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
+    """Return a mask of all bits of a type where something is undefined."""
+    if type_ == np.bool_:
+        return bad.astype(np.bool_)
+    return np.where(bad, ~np.zeros((1, 1), type_), np.zeros((1, 1), type_))
