@@ -72,7 +72,7 @@ def test_rows_of_several_dimensions() -> None:
     check_emulated(softmax("f32", [7, 1, 24], 1, "{1,2,0}"))
 
 
-@pytest.mark.parametrize("dims", [(64, 768), (5, 1000), (3, 33), (100, 8)])
+@pytest.mark.parametrize("dims", [(64, 768), (5, 1000), (3, 33), (100, 8), (100, 7)])
 def test_normalization(dims: tuple[int, int]) -> None:
     text = variance("f32", dims, NORM)
     check_emulated(text)
