@@ -111,3 +111,12 @@ def test_selection(et: str, rows: int, n: int, k: int) -> None:
 HloModule m
 ENTRY e {{ x = {et}[{rows},{n}] parameter(0)
   ROOT t = ({et}[{rows},{k}], s32[{rows},{k}]) topk(x), k={k}, largest={largest} }}""")
+
+
+@pytest.mark.parametrize("k", [500, 515])
+def test_selection_of_many(k: int) -> None:
+    """A few hundred go through several steps; more than a quarter of a tile are sorted whole."""
+    check_emulated(f"""
+HloModule m
+ENTRY e {{ x = f32[1,33000] parameter(0)
+  ROOT t = (f32[1,{k}], s32[1,{k}]) topk(x), k={k}, largest=true }}""")
