@@ -43,6 +43,8 @@ class Registers:
             name = name.strip()
             if name.endswith(">"):
                 prefix, _, count = name[:-1].partition("<")
+                if not count.isdecimal():
+                    raise PtxSyntaxError(f"a number of registers is expected in {name!r}")
                 self._many[prefix] = (type_, int(count))
             else:
                 inner = len(self._single) > 1
@@ -170,7 +172,7 @@ def variable(text: str) -> Variable:
     while position < len(words) and words[position].startswith("."):
         word = words[position][1:]
         position += 1
-        if word == "align":
+        if word == "align" and position < len(words):
             align = number(words[position]).bits
             position += 1
         elif not space and word in _SPACES:

@@ -98,12 +98,12 @@ class _Parser:
             raise PtxSyntaxError(f"the text ends in {pending[:40]!r}")
 
     def _outer(self, statement: str) -> None:
-        words = statement.split(None, 1)
-        if words[0] == ".version":
-            self._module.version = words[1]
-        elif words[0] == ".target":
-            self._module.target = words[1].split(",")[0].strip()
-        elif words[0].startswith(_IGNORED_LINES):
+        word, _, rest = statement.replace("\t", " ").partition(" ")
+        if word == ".version":
+            self._module.version = rest.strip()
+        elif word == ".target":
+            self._module.target = rest.split(",")[0].strip()
+        elif word.startswith(_IGNORED_LINES):
             return
         elif statement.endswith("{"):
             self._function(statement[:-1])
@@ -265,10 +265,12 @@ class _Body:
     def _instruction(self, text: str, number: int) -> None:
         guard, negated = None, False
         words = text.split(None, 1)
+        if not words:
+            raise PtxSyntaxError("an instruction is expected")
         head = words[0]
         if head[0] == "@":
             name = head[1:]
-            negated = name[0] == "!"
+            negated = name.startswith("!")
             guard = self._registers.find(name[1:] if negated else name)
             if guard is None or len(words) < 2:
                 raise PtxSyntaxError(f"unknown register in {head!r}")

@@ -93,8 +93,10 @@ def prepare(instructions: Iterable[Instruction], registers: Mapping[str, str]) -
             continue
         try:
             found = _operation(*key)
-        except (UnknownInstruction, KeyError, ValueError) as e:
-            message = f"line {inst.line}: {inst.name}: {e or 'is not supported'}"
+        except (UnknownInstruction, LookupError, ValueError) as e:
+            # Modifiers that are missing, or are no types that tables have.
+            why = e if isinstance(e, UnknownInstruction) else "is not supported"
+            message = f"line {inst.line}: {inst.name}: {why}"
             raise HloError.at("unsupported-ptx", message) from e
         if isinstance(found, Form):
             forms[key] = found

@@ -184,6 +184,8 @@ def move(modifiers: tuple[str, ...], sources: int, results: int) -> Scalar:
     t = LLVM_TYPES.get(type_, "i128")
     if sources == results == 1:
         return Scalar((type_,), (type_,), lambda c, v: [v[0]], _same)
+    if not sources or not results:
+        raise UnknownInstruction("a value is expected")
     part = f"b{BITS[t] // max(sources, results)}"
     p = LLVM_TYPES[part]
     if results > 1:
