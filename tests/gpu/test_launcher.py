@@ -221,6 +221,17 @@ def test_constants_are_in_every_form(kind: str, tmp_path: Path, driver: Path) ->
     assert (tmp_path / "report").read_text() == CLEAN
 
 
+def test_kernels_ask_for_much_shared_memory(tmp_path: Path, driver: Path) -> None:
+    text = """HloModule product
+    ENTRY e { x = f32[1024,32] parameter(0)
+      w = f32[32,1024] parameter(1)
+      ROOT d = f32[1024,1024] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    if all(launch.shared_bytes <= 48 << 10 for launch in code_of(text).plan.launches):
+        pytest.skip("no kernel of this product has more than any kernel may have")
+    run_example(tmp_path, text, arguments(text), driver)
+    assert "cuFuncSetAttribute" in (tmp_path / "m.c").read_text()
+
+
 def test_many_modules_in_one_program(tmp_path: Path, driver: Path) -> None:
     """A share of what `python -m tests.sweeps.compare_launchers` compares."""
     cases = [*list(examples())[::16], *generated("nested", 0, 3), *generated("dynamic", 0, 3)]
