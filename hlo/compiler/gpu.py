@@ -102,7 +102,7 @@ def _model(properties: Properties) -> str:
 @cache
 def emulated() -> Machine:
     """Return the SIMT machine."""
-    from hlo.gpu.simt import SimtDevice  # type: ignore[attr-defined]
+    from hlo.gpu.simt import SimtDevice
 
     return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None)
 

@@ -172,6 +172,17 @@ def test_aligned_vectors_may_read_a_little_more_than_there_is(size: int) -> None
         assert problem(beside, arrays, threads=1).startswith("gpu-out-of-bounds: writes 4 bytes")
 
 
+def test_the_line_of_the_source() -> None:
+    text = kernel("""
+    .loc 1 12 3
+    add.s64 %rd3, %rd1, %rd30;
+    .loc 1 14 5
+    ld.global.b32 %r10, [%rd3];
+    """, parameters=1, shared='.file 1 "model.hlo"')  # fmt: skip
+    found = problem(text, [16])
+    assert "(ld.global.b32) of model.hlo:14, block 0, thread 4 and 27 more" in found
+
+
 def test_writes_out_of_bounds() -> None:
     found = problem(COPY, [np.zeros(64, np.uint32), 128], blocks=2)
     assert found.startswith("gpu-out-of-bounds: writes 4 bytes outside of global memory")
