@@ -151,6 +151,13 @@ def test_asynchronous_copies_move_what_is_undefined(written: int) -> None:
         ("prmt.b32 %r12, %r11, 0, 0x4310;", False),
         ("cvt.u16.u32 %h1, %r11; cvt.s32.s16 %r12, %h1;", True),
         ("add.s32 %r12, %r11, 1;", False),
+        (
+            "mul.lo.s32 %r12, %r11, 5; sub.s32 %r12, %r12, %r11; cvt.u16.u32 %h1, %r12;"
+            "cvt.u32.u16 %r12, %h1;",
+            True,
+        ),
+        ("shl.b32 %r12, %r11, 1; add.s32 %r12, %r12, 3; shr.u32 %r12, %r12, 16;", False),
+        ("mul.hi.u32 %r12, %r11, 5; and.b32 %r12, %r12, 1;", False),
         ("st.global.b32 [%rd2], %r11; ld.global.u16 %r12, [%rd2];", True),
         ("st.global.b32 [%rd2], %r11; ld.global.u16 %r12, [%rd2+2];", False),
     ],

@@ -136,6 +136,10 @@ class Flow:
                 return [(masks[0] & masks[1]) | (masks[0] & other) | (masks[1] & one)]
             case "xor" | "not":
                 return [reduce(np.bitwise_or, masks)]
+            case "add" | "sub" | "mul" | "mad" | "neg" if _carries_up(self.inst):
+                # Carries go to higher bits only.
+                lost = reduce(np.bitwise_or, [m.astype(self.types[0]) for m in masks])
+                return [lost | (~lost + lost.dtype.type(1))]
         first = _MOVES.get(opcode, 0)
         if first and not any(x is not None for x in known[first:]) and _is_move(self.inst):
             return self._moved([*masks[:first], *operands[first:]], frame)
@@ -175,6 +179,12 @@ def _is_move(inst: Instruction) -> bool:
     if inst.opcode != "cvt":
         return True
     return "sat" not in inst.modifiers and all(_INTEGER(m) for m in inst.modifiers[-2:])
+
+
+def _carries_up(inst: Instruction) -> bool:
+    """Return whether a sum or a product is of integers, and the low bits of the whole."""
+    names = inst.modifiers
+    return _INTEGER(inst.type) is not None and not {"hi", "sat", "cc"} & {*names}
 
 
 def _all_bits(bad: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
