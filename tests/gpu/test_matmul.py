@@ -208,3 +208,22 @@ def test_copies_are_asynchronous_in_all_layouts() -> None:
         code = program(dot((256, 256, 256), et, "f32", lhs, rhs))[1]
         assert "cp.async.cg.shared.global" in code
         assert "st.shared" not in code
+
+
+def test_products_in_functions_of_elements() -> None:
+    check_emulated("""
+HloModule m
+f {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  b = f32[3] broadcast(x), dimensions={}
+  c = f32[3,2] broadcast(y), dimensions={}
+  d = f32[2] dot(b, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  s = f32[1] slice(d), slice={[1:2]}
+  ROOT r = f32[] reshape(s)
+}
+ENTRY e {
+  a = f32[40] parameter(0)
+  w = f32[40] parameter(1)
+  ROOT m = f32[40] map(a, w), dimensions={0}, to_apply=f
+}""")

@@ -214,13 +214,17 @@ class ThreadTarget(LlvmTarget):
         return False
 
     @property
+    def has_chains(self) -> bool:
+        return False
+
+    @property
     def most_shares(self) -> int:
         return 1
 
     def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.kernels.planners import plan_of
+        from hlo.codegen.targets.gpu.planners import plan_on_thread
 
-        return plan_of(inst, roles, self)
+        return plan_on_thread(inst, roles, self)
 
     def launcher(self, b: Builder) -> Launcher:
         return SequentialLauncher(b)

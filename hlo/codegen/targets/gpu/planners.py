@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.planners import plan_of
-from hlo.codegen.targets.base import Plan
+from hlo.codegen.targets.base import Plan, Target
 from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels import random, reduce, scatter, update, windows
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
@@ -37,7 +37,7 @@ GRID_PLANNERS: dict[str, GridPlanner] = {
     **update.PLANNERS,
 }
 # Of products that are fused into kernels.
-ENDED_PLANNERS: dict[str, Callable[[Site, Mapping[Instruction, Role], Gpu], Plan]] = {
+ENDED_PLANNERS: dict[str, Callable[[Site, Mapping[Instruction, Role], Target], Plan]] = {
     "dot": contraction.plan_dot_at,
     "convolution": convolution.plan_convolution_at,
 }
@@ -60,3 +60,9 @@ def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu)
     planner = GRID_PLANNERS.get(inst.opcode)
     found = planner(inst, roles, gpu) if planner is not None else None
     return found or plan_of(inst, roles, gpu)
+
+
+def plan_on_thread(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
+    """Return the kernels of an instruction that one thread runs. Raises HloError."""
+    product = ENDED_PLANNERS.get(inst.opcode)
+    return product(Site.plain(inst), roles, target) if product else plan_of(inst, roles, target)

@@ -9,6 +9,7 @@ from hlo.codegen.llvm import Index
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.base import Extent
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.cost import parts_work
@@ -102,14 +103,21 @@ class AddParts:
         return Grid(total, self.parts, -(-total // _THREADS), _THREADS, 0, work)
 
 
-def fill_with_zeros(k: Kernel) -> Grid:
+def fill_with_zeros(k: Kernel) -> Extent:
     """Write empty sums: a thread an element."""
-    assert isinstance(k.target, Gpu)
     b, shape = k.b, k.shape
     et = shape.element_type
     total = shape.num_elements
-    at = Block(b, k.target).global_index(_THREADS)
-    with b.when(b.compare("slt", at, total)):
+
+    def store(at: Index) -> None:
         scalar.store(b, et, scalar.constant(et, et.dtype.type(0)), k.outputs[0], at)
+
+    if not isinstance(k.target, Gpu):
+        with b.loop(k.begin, k.end, plain=True) as at:
+            store(at)
+        return Extent(total)
+    number = Block(b, k.target).global_index(_THREADS)
+    with b.when(b.compare("slt", number, total)):
+        store(number)
     work = Work((), total * et.byte_width)
     return Grid(total, 1.0, -(-total // _THREADS), _THREADS, 0, work)
