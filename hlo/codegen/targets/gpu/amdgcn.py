@@ -12,7 +12,7 @@ from hlo.llvm import Call, Fence
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.targets.base import Plan
+    from hlo.codegen.targets.base import LlvmTarget, Plan
     from hlo.ir import Instruction
 
 # Models from here on have warps (AMD's word is wavefront) of 32 threads, those before of 64.
@@ -56,6 +56,13 @@ class AmdGcn(Gpu):
         from hlo.codegen.targets.gpu.planners import plan_on_grid
 
         return plan_on_grid(inst, roles, self)
+
+    def plan_on_thread(
+        self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget
+    ) -> Plan:
+        from hlo.codegen.targets.gpu.planners import plan_on_thread
+
+        return plan_on_thread(inst, roles, thread)
 
     def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         return (

@@ -139,6 +139,12 @@ class Gpu(LlvmTarget):
         return 48 << 10
 
     @abstractmethod
+    def plan_on_thread(
+        self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget
+    ) -> Plan:
+        """Return the kernels of an instruction that one thread runs. Raises HloError."""
+
+    @abstractmethod
     def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         """Return LLVM's attributes of a kernel."""
 
@@ -222,9 +228,7 @@ class ThreadTarget(LlvmTarget):
         return 1
 
     def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_thread
-
-        return plan_on_thread(inst, roles, self)
+        return self.gpu.plan_on_thread(inst, roles, self)
 
     def launcher(self, b: Builder) -> Launcher:
         return SequentialLauncher(b)

@@ -12,7 +12,7 @@ from hlo.llvm import Call
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.targets.base import Plan
+    from hlo.codegen.targets.base import LlvmTarget, Plan
     from hlo.ir import Instruction
 
 # Of dynamic shared memory a block may have, in KiB, by compute capability.
@@ -51,6 +51,13 @@ class Nvptx(Gpu):
         from hlo.codegen.targets.gpu.planners import plan_on_grid
 
         return plan_on_grid(inst, roles, self)
+
+    def plan_on_thread(
+        self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget
+    ) -> Plan:
+        from hlo.codegen.targets.gpu.planners import plan_on_thread
+
+        return plan_on_thread(inst, roles, thread)
 
     def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         most = f'"nvvm.maxntid"="{grid.threads}"'
