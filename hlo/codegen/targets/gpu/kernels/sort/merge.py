@@ -13,6 +13,7 @@ from hlo.codegen.llvm import Index, i64
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Grid
+from hlo.codegen.targets.gpu.kernels.sort.cost import MERGE, work_of
 from hlo.codegen.targets.gpu.kernels.sort.records import Rows, Sorting, Words
 from hlo.codegen.targets.gpu.kernels.sort.tiles import (
     SortTiles,
@@ -76,7 +77,13 @@ class MergeRuns:
         is_first = b.both(s.block.is_first_thread(), b.icmp("eq", s.block.block(), 0))
         with b.when(is_first):
             b.store(i64(pair), s.run_word(1 - self.side))
-        return Grid(rows.count * cuts, 1.0, rows.count * cuts, self.tile.threads)
+        work = work_of(
+            rows, rows.count * rows.length, MERGE, reads_elements=False,
+            writes_elements=self.is_last, shared_accesses=6,
+            rounds=2 + rows.length.bit_length(),
+        )  # fmt: skip
+        blocks = rows.count * cuts
+        return Grid(blocks, 1.0, blocks, self.tile.threads, work=work)
 
     def _ends(
         self, s: TileSorter, scratch: Words, runs: tuple[Index, Index, Index, Index], span: Index,

@@ -12,7 +12,7 @@ position of the digit is in the device's memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hlo.codegen.kernels.variables import as_index
@@ -21,8 +21,10 @@ from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.sort.cost import COUNT, MOVE, work_of
 from hlo.codegen.targets.gpu.kernels.sort.prefix import prefix_sum
 from hlo.codegen.targets.gpu.kernels.sort.records import Rows, Sorting, Words
+from hlo.gpu.work import Unit, Work
 from hlo.ir import Instruction
 
 _DIGIT_BITS = 8
@@ -147,7 +149,14 @@ class _Count:
             source = b.add(b.mul(warp, _DIGITS), which)
             count = b.load("i32", b.element_address(table, "i32", source))
             b.store(count, s.count_at(which, b.add(s.chunk, warp)))
-        return Grid(s.blocks, 1.0, s.blocks, _THREADS)
+        work = work_of(
+            s.rows, s.rows.count * s.rows.length, COUNT, reads_elements=not self.number,
+            writes_elements=False,
+        )  # fmt: skip
+        # What is written are counts.
+        read = work.global_bytes - s.rows.count * s.rows.length * s.rows.record_bytes
+        work = replace(work, global_bytes=read + 4 * s.rows.count * s.chunks.count * _DIGITS)
+        return Grid(s.blocks, 1.0, s.blocks, _THREADS, work=work)
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,9 @@ class _AddUp:
             before = b.binary("add", before, count)
         with b.when(b.icmp("eq", block.thread(), _THREADS - 1)):
             b.store(before, b.element_address(totals, "i32", block.block_index()))
-        return Grid(rows.count * _DIGITS, 1.0, rows.count * _DIGITS, _THREADS)
+        numbers = rows.count * _DIGITS * chunks
+        work = Work(((Unit.INTEGER, 8 * numbers),), 8 * numbers, rounds=2)
+        return Grid(rows.count * _DIGITS, 1.0, rows.count * _DIGITS, _THREADS, work=work)
 
 
 @dataclass(frozen=True)
@@ -225,7 +236,11 @@ class _Move:
             with b.when(is_there):
                 self._put(s, record, as_index(b, place))
         s.note_shift()
-        return Grid(s.blocks, 1.0, s.blocks, _THREADS)
+        work = work_of(
+            s.rows, s.rows.count * s.rows.length, MOVE, reads_elements=not self.number,
+            writes_elements=self.is_last, shared_accesses=1, rounds=s.chunks.size // _LANES,
+        )  # fmt: skip
+        return Grid(s.blocks, 1.0, s.blocks, _THREADS, work=work)
 
     def _fill(self, s: _Pass, table: str) -> None:
         """Write where the next record of each digit of each warp goes."""

@@ -31,13 +31,15 @@ Record = Sequence[Val]
 class Rows:
     """Rows that are sorted, each by itself: how many, their length, and the words of a record.
 
-    is_strided: neighbours in memory are of neighbouring rows.
+    is_strided: neighbours in memory are of neighbouring rows. element_bytes: what is read for a
+    record, and written for one, in all arrays.
     """
 
     count: int
     length: int
     types: tuple[str, ...]
     is_strided: bool = False
+    element_bytes: int = 8
 
     @property
     def record_bytes(self) -> int:
@@ -179,7 +181,7 @@ class ComparedSorting(Sorting):
     def rows(self, inst: Instruction) -> Rows:
         lines = lines_of(inst)
         types = tuple(_word_types(inst, self.needed))
-        return Rows(lines.count, lines.length, types, is_strided(lines))
+        return Rows(lines.count, lines.length, types, is_strided(lines), _element_bytes(inst))
 
     def records(self, k: Kernel) -> Records:
         return _ComparedRecords(k, self.needed)
@@ -264,6 +266,10 @@ class _ComparedRecords(Records):
 def lines_of(inst: Instruction) -> Lines:
     """Return the rows of a sort's operands."""
     return Lines(inst.operands[0].array_shape, inst.dimensions[0])
+
+
+def _element_bytes(inst: Instruction) -> int:
+    return sum(element_type(o).byte_width for o in inst.operands)
 
 
 def is_strided(lines: Lines) -> bool:

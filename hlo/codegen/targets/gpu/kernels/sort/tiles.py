@@ -19,6 +19,7 @@ from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.sort.cost import DOUBLING, FIRST, work_of
 from hlo.codegen.targets.gpu.kernels.sort.records import Record, Records, Rows, Sorting, Words
 
 # What a block's two arrays of records take of its shared memory, and the most records of a tile.
@@ -263,7 +264,13 @@ class SortPieces(ABC):
             with b.when(b.compare("slt", at, there)):
                 record = s.words.load(b.add(begin, b.add(b.mul(number, tile.pitch), at)))
                 self._write(s, row, cut, at, record)
-        return Grid(total, 1.0, blocks, tile.threads)
+        doublings = (tile.pitch // tile.each).bit_length() - 1
+        work = work_of(
+            rows, rows.count * length, FIRST + DOUBLING * doublings,
+            reads_elements=length == rows.length, writes_elements=isinstance(self, SortRows),
+            shared_accesses=4 * (doublings + 2),
+        )  # fmt: skip
+        return Grid(total, 1.0, blocks, tile.threads, work=work)
 
     def _length(self, rows: Rows) -> int:
         """Return the length of the rows that are read."""
