@@ -298,35 +298,43 @@ class _Body:
         if len(self._blocks) > 1 and not self._block.instructions and not self._block.label:
             self._blocks.pop()
         function.blocks, function.registers = self._blocks, self._registers.used
-        function.labels = {b.label: n for n, b in enumerate(self._blocks) if b.label}
-        for number, block in enumerate(self._blocks):
-            block.successors = self._successors(number, block)
+        for block in self._blocks:
+            last = block.instructions[-1] if block.instructions else None
+            if last is not None and last.opcode == "brx":
+                last.operands = (*last.operands[:-1], self._table(last.operands[-1]))
+        connect(function)
         return self._operands.symbols
-
-    def _successors(self, number: int, block: BasicBlock) -> tuple[int, ...]:
-        after = (number + 1,) if number + 1 < len(self._blocks) else ()
-        last = block.instructions[-1] if block.instructions else None
-        if last is None or last.opcode not in _LEAVING:
-            return after
-        if last.opcode == "brx":
-            last.operands = (*last.operands[:-1], self._table(last.operands[-1]))
-        targets = last.operands if last.opcode == "bra" else ()
-        if last.opcode == "brx":
-            assert isinstance(last.operands[-1], Vector)
-            targets = last.operands[-1].elements
-        found = [self._target(target) for target in targets]
-        return (*found, *after) if last.guard is not None else tuple(found)
 
     def _table(self, operand: Operand) -> Vector:
         if not isinstance(operand, Symbol) or operand.name not in self._tables:
             raise PtxSyntaxError(f"brx without a list of labels in {self._function.name}")
         return Vector(self._operands.read_list(self._tables[operand.name]))
 
-    def _target(self, operand: Operand) -> int:
-        found = self._function.labels.get(operand.name) if isinstance(operand, Symbol) else None
-        if found is None:
-            raise PtxSyntaxError(f"a branch to an unknown label in {self._function.name}")
-        return found
+
+def connect(function: Function) -> None:
+    """Find the labels of a function, and the successors of its blocks. Raises PtxSyntaxError."""
+    function.labels = {b.label: n for n, b in enumerate(function.blocks) if b.label}
+    for number, block in enumerate(function.blocks):
+        block.successors = _successors(function, number, block)
+
+
+def _successors(function: Function, number: int, block: BasicBlock) -> tuple[int, ...]:
+    after = (number + 1,) if number + 1 < len(function.blocks) else ()
+    last = block.instructions[-1] if block.instructions else None
+    if last is None or last.opcode not in _LEAVING:
+        return after
+    targets = last.operands if last.opcode == "bra" else ()
+    if last.opcode == "brx" and isinstance(last.operands[-1], Vector):
+        targets = last.operands[-1].elements
+    found = tuple(_target(function, target) for target in targets)
+    return (*found, *after) if last.guard is not None else found
+
+
+def _target(function: Function, operand: Operand) -> int:
+    found = function.labels.get(operand.name) if isinstance(operand, Symbol) else None
+    if found is None:
+        raise PtxSyntaxError(f"a branch to an unknown label in {function.name}")
+    return found
 
 
 def _without_comment(line: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from hlo.errors import HloError
 from hlo.gpu.device import Device
 from hlo.gpu.ptx import parse_ptx
+from hlo.gpu.ptx.inlining import without_calls
 from hlo.gpu.ptx.records import Module, Variable
 from hlo.gpu.simt.code import Kernel
 from hlo.gpu.simt.launch import LaunchState
@@ -132,7 +133,8 @@ class LoadedCode:
             if variable.size:
                 device.write(addresses[variable.name], _content(variable, addresses))
         self.kernels: dict[str, Kernel] = {
-            name: Kernel(function, addresses) for name, function in module.kernels.items()
+            name: Kernel(without_calls(function, module), addresses)
+            for name, function in module.kernels.items()
         }
 
 
