@@ -12,7 +12,7 @@ the function is associative, chunks of sorted units are combined before.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,15 +21,16 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.codegen.kernels.reduce.combiner import Combiner, element_type
 from hlo.codegen.kernels.update.scatter import Scatter, window_starts
 from hlo.codegen.kernels.variables import Variable, chosen
-from hlo.codegen.llvm import Builder, Index, Val, i64
+from hlo.codegen.llvm import Index, Val, i64
 from hlo.codegen.loops.address import physical_index
 from hlo.codegen.loops.inline import inline
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
-from hlo.codegen.scalar.operations import Cplx, Value
+from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Plan
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
+from hlo.codegen.targets.gpu.kernels.held import Held
 from hlo.codegen.targets.gpu.kernels.sort.records import Record, Records, Rows, Sorting
 from hlo.codegen.targets.gpu.kernels.sort.sort import plan_rows
 from hlo.ir import Instruction
@@ -324,33 +325,6 @@ class _Sorted:
             values = [*held.get(), *self.item(level, at.get())]
             held.set(inline(b, self.k.inst.to_apply, values))
             at.add(_CHUNK**level)
-
-
-class Held:
-    """Values that change."""
-
-    def __init__(self, b: Builder, values: Sequence[Value]) -> None:
-        self._b = b
-        self._slots = [[b.alloca(part.type) for part in _parts(value)] for value in values]
-        self._types = [[part.type for part in _parts(value)] for value in values]
-        self.set(values)
-
-    def set(self, values: Sequence[Value]) -> None:
-        for slots, value in zip(self._slots, values, strict=True):
-            for slot, part in zip(slots, _parts(value), strict=True):
-                self._b.store(part, slot.name)
-
-    def get(self) -> list[Value]:
-        """Return the present values."""
-        found: list[Value] = []
-        for slots, types in zip(self._slots, self._types, strict=True):
-            parts = [self._b.load(t, s.name) for s, t in zip(slots, types, strict=True)]
-            found.append(Cplx(*parts) if len(parts) == 2 else parts[0])
-        return found
-
-
-def _parts(value: Value) -> list[Val]:
-    return [value.re, value.im] if isinstance(value, Cplx) else [value]
 
 
 @dataclass(frozen=True)
