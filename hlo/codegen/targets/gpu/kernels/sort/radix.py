@@ -217,11 +217,16 @@ class _Move:
         first, end = s.bounds()
         lane = block.lane()
         below = b.binary("sub", b.binary("shl", i32(1), lane), 1)
-        # All lanes take every turn: they exchange numbers.
-        with b.loop(first, end, _LANES) as start:
-            position = b.add(start, s.lane)
+
+        def record_of(start: Index) -> list[Val]:
+            return s.record(b.minimum(b.add(start, s.lane), s.rows.length - 1))
+
+        # All lanes take every turn: they exchange numbers. Records are loaded a turn ahead.
+        with b.carrying(first, end, record_of(first), _LANES) as turn:
+            position = b.add(turn.index, s.lane)
             is_there = b.compare("slt", position, end)
-            record = s.record(b.minimum(position, s.rows.length - 1))
+            record = turn.values
+            turn.values = record_of(b.add(turn.index, _LANES))
             digit = s.records.digit(record, shift)
             number = b.cast("trunc", i64(digit), "i32")
             same = s.gpu.equal_lanes(b, b.select(is_there, number, i32(_DIGITS)))
