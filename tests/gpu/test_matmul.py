@@ -210,6 +210,12 @@ def test_copies_are_asynchronous_in_all_layouts() -> None:
         assert "st.shared" not in code
 
 
+def test_f8_is_multiplied_as_it_is_where_that_is_possible() -> None:
+    text = dot((256, 256, 256), "f8e4m3fn f8e5m2", "f32", rhs="nk")
+    assert "f32.e4m3.e5m2.f32" in program(text, "sm_100a")[1]
+    assert "f32.f16.f16.f32" in program(text, "sm_90")[1]
+
+
 def test_products_in_functions_of_elements() -> None:
     check_emulated("""
 HloModule m

@@ -25,6 +25,7 @@ from hlo.codegen.targets.gpu.kernels.matmul.staging import copied_width
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Tiling, WarpTiling
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
+from hlo.gpu.work import Unit as Core
 from hlo.ir import Instruction
 
 # Products of fewer rows or columns, or a shorter k, are no work for tiles; and for tiles of tensor
@@ -114,7 +115,10 @@ def _sums_of_warp(p: Product, unit: Unit, aligned: tuple[int, int]) -> int:
         copied_width(p, side, et, at) == CHUNK and not p.source(side).bounds
         for side, et, at in zip("ab", ets, aligned, strict=True)
     )
-    return (4096 if is_simple else 2048) // (2 if unit.is_split else 1)
+    # ptxas takes more registers for `mma` of f8.
+    return (4096 if is_simple and unit.core is not Core.TENSOR_F8 else 2048) // (
+        2 if unit.is_split else 1
+    )
 
 
 def _tilings(p: Product, unit: Unit, most: int) -> list[WarpTiling]:

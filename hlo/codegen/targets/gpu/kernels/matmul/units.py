@@ -119,6 +119,9 @@ _NARROW = frozenset(
 )  # fmt: skip
 _IN_F16 = _NARROW | {"f16"}
 _IN_BF16 = _NARROW | {"bf16", "f8e8m0fnu"}
+# What `mma` multiplies as it is, by PTX's names, and from which GPUs on: LLVM's version of PTX for
+# those before does not have it.
+_F8, _F8_CAPABILITY = {"f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}, 100
 # What an algorithm computes products of f32 in.
 _ALGORITHMS = {"dot_tf32_tf32_f32": TF32, "dot_bf16_bf16_f32": BRAIN, "dot_f16_f16_f32": HALF}
 _SIGNED, _UNSIGNED = frozenset({"s8", "s4", "s2"}), frozenset({"u8", "u4", "u2", "pred"})
@@ -133,6 +136,10 @@ def unit_of(p: Product, sums: Sum, inst: Instruction, gpu: Gpu) -> Unit | None:
     if total is _F64:
         return DOUBLE
     if total is _F32:
+        if gpu.capability >= _F8_CAPABILITY and not p.exact and _F8.keys() >= set(names):
+            kinds = ".".join(_F8[name] for name in names)
+            name = f"m16n8k32.row.col.f32.{kinds}.f32"
+            return Unit(name, p.a.et, p.b.et, _F32, 32, "i32", core=Core.TENSOR_F8)
         if _IN_F16.issuperset(names):
             return HALF
         if _IN_BF16.issuperset(names):
