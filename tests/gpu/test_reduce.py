@@ -225,3 +225,27 @@ ENTRY e {{ x = f32[50,30,40] parameter(0) z = f32[] constant(1)
   n = f32[50,30,40] negate(x) t = f32[30,40,50] transpose(n), dimensions={{1,2,0}}
   ROOT r = f32[{kept}] reduce(t, z), dimensions={{{",".join(map(str, over))}}}, to_apply=f }}"""
     check_emulated(text)
+
+
+ENDINGS = {
+    "elementwise": "g = bf16[60] parameter(1) c = f32[60] convert(g) m = f32[60] multiply(r, c)"
+    " ROOT o = bf16[60] convert(m)",
+    "twice": "n = f32[60] negate(r) ROOT o = f32[60] multiply(n, r)",
+    "other dimensions": "n = f32[60] negate(r) q = f32[1,4,15] reshape(n)"
+    " ROOT o = f32[1,4,15] exponential(q)",
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+@pytest.mark.parametrize("dims", [[60, 100], [60, 70000]])
+def test_what_is_computed_of_results_is_part_of_the_launch(name: str, dims: list[int]) -> None:
+    n, k = dims
+    text = f"""HloModule m
+f {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[{n},{k}] parameter(0) z = f32[] constant(1)
+  r = f32[60] reduce(x, z), dimensions={{1}}, to_apply=f
+  {ENDINGS[name]} }}"""
+    count = 1 if name != "other dimensions" else 2
+    assert len(launches(text)) == count + (k > 60000)
+    if k < 60000:
+        check_emulated(text)

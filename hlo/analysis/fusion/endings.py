@@ -2,6 +2,7 @@
 
 A kernel that has a sum in a register adds the bias and applies the activation there, and stores
 what comes of it. Every element of the last array has to depend on one of the product's, its own.
+Reductions have endings in the same way.
 """
 
 from __future__ import annotations
@@ -22,27 +23,50 @@ from hlo.analysis.fusion.rows import (
 )
 from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
+from hlo.values.types import ArrayShape
 
 
 def absorb_endings(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
     """Fuse products into the kernels that compute something of each element of their results."""
     readers: dict[Instruction, set[Instruction]] = {}
     for inst in comp.in_order():
-        if inst.opcode in PRODUCTS and roles[inst] is Role.KERNEL:
+        if inst.opcode in PRODUCTS and roles[inst] is Role.KERNEL and _is_whole(inst):
             changes = _ended(inst, comp, roles, readers)
             if changes:
                 roles.update(changes)
                 readers.clear()
 
 
+def absorb_reductions(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+    """Fuse reductions into the kernels that compute something of each element of their results."""
+    readers: dict[Instruction, set[Instruction]] = {}
+    for inst in comp.in_order():
+        if inst.opcode == "reduce" and roles[inst] is Role.KERNEL and _has_elements(inst):
+            changes = _ended(inst, comp, roles, readers)
+            if changes:
+                roles.update(changes)
+                readers.clear()
+
+
+def reduction_in(root: Instruction, roles: Mapping[Instruction, Role]) -> Instruction | None:
+    """Return the reduction that is fused into a kernel, if there is one."""
+    return _fused_in(root, roles, frozenset({"reduce"}))
+
+
 def product_in(root: Instruction, roles: Mapping[Instruction, Role]) -> Instruction | None:
     """Return the product that is fused into a kernel, if there is one."""
+    return _fused_in(root, roles, PRODUCTS)
+
+
+def _fused_in(
+    root: Instruction, roles: Mapping[Instruction, Role], opcodes: frozenset[str]
+) -> Instruction | None:
     todo, seen = [root], {root}
     while todo:
         for inst in todo.pop().operands:
             if inst in seen or roles[inst] is not Role.FUSED:
                 continue
-            if inst.opcode in PRODUCTS:
+            if inst.opcode in opcodes:
                 return inst
             seen.add(inst)
             todo.append(inst)
@@ -60,9 +84,8 @@ def _ended(
     product: Instruction, comp: Computation, roles: Mapping[Instruction, Role],
     readers: dict[Instruction, set[Instruction]],
 ) -> dict[Instruction, Role]:  # fmt: skip
-    """Return the roles that change where the only reader of a product computes it."""
-    if not _is_whole(product):
-        return {}
+    """Return the roles that change where the only reader of a product, or a reduction, computes
+    it."""
     found = readers[product] = readers_of(product, comp, roles)
     if len(found) != 1:
         return {}
@@ -72,7 +95,9 @@ def _ended(
     if not is_plain(root.shape) or rows_of(root, roles) is not None:
         return {}
     order = loop_order(root.array_shape)
-    if product_in(root, roles) is not None or transposed_reads(root, roles, order):
+    if _fused_in(root, roles, PRODUCTS | {"reduce"}) is not None or transposed_reads(
+        root, roles, order
+    ):
         return {}
     rows = row_space(root, order[-1:])
     if rows is None:
@@ -81,6 +106,12 @@ def _ended(
         rows, {root}, comp, roles, readers,
         lambda rows, inst: inst is product and rows.loops_of(inst) is not None,
     )  # fmt: skip
+
+
+def _has_elements(reduce: Instruction) -> bool:
+    """True for a reduction with one array as its result, of something."""
+    shape = reduce.shape
+    return isinstance(shape, ArrayShape) and is_plain(shape) and shape.num_elements > 0
 
 
 def _is_whole(product: Instruction) -> bool:

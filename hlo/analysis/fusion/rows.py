@@ -144,7 +144,8 @@ def rows_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None
             continue
         if inst.opcode == "reduce":
             rows = _space(root, inst)
-            assert rows is not None
+            if rows is None:
+                return None  # see `endings`
             walk_rows(rows, roles)
             return rows
         seen.add(inst)

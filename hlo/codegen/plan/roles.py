@@ -7,10 +7,10 @@ kernel that computes them.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 
 from hlo.analysis.fusion.chains import absorb_chains
-from hlo.analysis.fusion.endings import absorb_endings
+from hlo.analysis.fusion.endings import absorb_endings, absorb_reductions
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
 from hlo.analysis.fusion.roles import Role, roles_in
 from hlo.analysis.fusion.rows import USUAL_ROWS, RowLimits, absorb_rows
@@ -62,6 +62,12 @@ def fuse_siblings(
     if any([_fuse_siblings(comp, roles, joins_reduction) for comp in computations_of(entry)]):
         return assign_roles(entry, chains=chains, endings=endings, rows=rows)
     return roles
+
+
+def end_reductions(entry: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+    """Fuse reductions into the kernels that compute something of each element of their results."""
+    for comp in computations_of(entry):
+        absorb_reductions(comp, roles)
 
 
 def _fuse_siblings(

@@ -103,8 +103,8 @@ class Target(ABC):
 
     @property
     def has_endings(self) -> bool:
-        """True when products compute what is made of each element of their results, see
-        `endings`."""
+        """True when products and reductions compute what is made of each element of their results,
+        see `endings`."""
         return False
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hlo.analysis.fusion.endings import reduction_in
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.planners import plan_of
@@ -56,6 +57,9 @@ def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu)
     if by_rows is not None:
         return by_rows
     if is_on_demand(inst):
+        ended = reduction_in(inst, roles)
+        if ended is not None:
+            return reduce.plan_reductions([ended], roles)
         return plan_transposes(inst, roles) or Plan((emit_elements,))
     planner = GRID_PLANNERS.get(inst.opcode)
     found = planner(inst, roles, gpu) if planner is not None else None

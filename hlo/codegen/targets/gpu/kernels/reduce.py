@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.accesses import memory_order
-from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.endings import reduction_in, space_of
+from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.reduce.combiner import Accumulators
 from hlo.codegen.kernels.reduce.lanes import compared_positions, in_order, position_operand
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
 from hlo.codegen.llvm import Index
+from hlo.codegen.loops.element import Indices
 from hlo.codegen.loops.inline import inline
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
@@ -104,7 +106,9 @@ class _Emitter:
         assert isinstance(k.target, Gpu)
         self.k, self.b, self.d, self.threads, self.is_join = k, k.b, d, threads, is_join
         self.block = Block(k.b, k.target)
-        insts = k.inst.operands if is_multi_output(k.inst) else [k.inst]
+        # The kernel's instruction, or one that is computed of each element of its result.
+        single = k.inst if k.inst.opcode == "reduce" else reduction_in(k.inst, k.roles)
+        insts = k.inst.operands if is_multi_output(k.inst) else [single or k.inst]
         # The reductions; those that pick elements are alone.
         self.members = [Reducer(inst, k.elements) for inst in insts]
         for w, r in zip(self.members, _loops_of(insts, k.roles), strict=True):
@@ -230,9 +234,25 @@ class _Emitter:
             gone, kept = set(w.inst.dimensions), w.kept_at(self.result)
             at = tuple(kept.get(d, 0) for d in range(w.r.source.rank) if d not in gone)
             wanted = [s.element_type for s in w.r.results]
-            for value in w.combiner.result(self.b, own, wanted):
+            values = w.combiner.result(self.b, own, wanted)
+            if is_on_demand(self.k.inst):
+                self._end(w.inst, values[0], at)
+                return
+            for value in values:
                 self.k.store(value, at, output)
                 output += 1
+
+    def _end(self, reduce: Instruction, value: Value, at: Indices) -> None:
+        """Store what is computed of a result. at: its index."""
+        k = self.k
+        rows = space_of(k.inst, k.roles)
+        dims = rows.loops_of(reduce) if rows is not None else None
+        assert rows is not None and dims is not None
+        k.elements.kept[reduce] = lambda _: value
+        indices: list[Index] = [0] * k.shape.rank
+        for d, own in zip(rows.order, dims, strict=True):
+            indices[d] = at[own]
+        k.store(k.elements.compute(k.inst, tuple(indices)), tuple(indices))
 
     # --- a reduction that picks -----------------------------------------------------------------
 
