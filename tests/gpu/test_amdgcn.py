@@ -8,6 +8,7 @@ import hlo
 from hlo.codegen.launches.program import write_launches
 from hlo.codegen.llvm import Builder, ModuleBuilder, Val
 from hlo.codegen.targets.gpu import AmdGcn, Gpu, Nvptx
+from hlo.codegen.targets.gpu.base import Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.compiler.lowering import Clock, plan
 from hlo.errors import HloError
@@ -77,7 +78,7 @@ def _exchange(cpu: str, how: str) -> str:
     b.store(found, address)
     b.ret()
     function = Function(
-        "k", ["ptr %p"], gpu.kernel_attributes(256), result=f"{gpu.convention} void"
+        "k", ["ptr %p"], gpu.kernel_attributes(Grid(256, 1.0, 1, 256)), result=f"{gpu.convention} void"
     )  # fmt: skip
     b.finish(function)
     module.add(function)
