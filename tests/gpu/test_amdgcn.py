@@ -77,9 +77,8 @@ def _exchange(cpu: str, how: str) -> str:
     block.barrier()
     b.store(found, address)
     b.ret()
-    function = Function(
-        "k", ["ptr %p"], gpu.kernel_attributes(Grid(256, 1.0, 1, 256)), result=f"{gpu.convention} void"
-    )  # fmt: skip
+    attributes = gpu.kernel_attributes(Grid(256, 1.0, 1, 256))
+    function = Function("k", ["ptr %p"], attributes, result=f"{gpu.convention} void")
     b.finish(function)
     module.add(function)
     return assembly_of(module, cpu)
