@@ -98,7 +98,7 @@ def unforced(planned: PlannedProgram, program: GpuProgram, device: GpuModel) -> 
     counts: dict[str, int] = {}
     for launch in program.plan.launches:
         counts[launch.instruction] = counts.get(launch.instruction, 0) + 1
-    simple = {k for k in kernels if is_simple(k)}
+    simple = {k for k in kernels if is_simple(k) and not has_product(k, planned)}
     for kernel in kernels:
         launches = counts.get(kernel.name, 0)
         if kernel not in simple:
@@ -117,6 +117,20 @@ def unforced(planned: PlannedProgram, program: GpuProgram, device: GpuModel) -> 
 def is_simple(inst: Instruction) -> bool:
     """True for kernels that are elementwise, or reduce what is."""
     return is_multi_output(inst) or is_on_demand(inst) or inst.opcode == "reduce"
+
+
+def has_product(inst: Instruction, planned: PlannedProgram) -> bool:
+    """True for kernels that end a product, which is fused into them."""
+    stack = [*inst.operands]
+    seen = set(stack)
+    while stack:
+        operand = stack.pop()
+        if planned.roles.get(operand) is Role.FUSED:
+            if operand.opcode in ("dot", "convolution"):
+                return True
+            stack += [x for x in operand.operands if x not in seen]
+            seen.update(operand.operands)
+    return False
 
 
 def needs_partial_results(inst: Instruction, device: GpuModel) -> bool:
