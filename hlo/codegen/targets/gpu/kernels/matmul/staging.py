@@ -90,6 +90,8 @@ class Tiles(Stager):
         self.operand = Operand(k, p, side, et)
         self.thread = block.thread_index()
         self.dims = p.free(side)
+        # Neighbouring threads copy neighbours in memory, however a tile lies.
+        self.along_k = runs_along_k(p, side)
         self.first = share.row if side == "a" else share.column
         self.checks_free = count(self.dims) % layout.free != 0
         self.checks_k = count(p.k) % layout.depth != 0
@@ -106,7 +108,7 @@ class Tiles(Stager):
     def place(self, number: Index, width: int) -> Own:
         """Return one of these."""
         b, layout = self.k.b, self.layout
-        across = layout.inner // width
+        across = (layout.depth if self.along_k else layout.free) // width
         if self.threads % across == 0:
             line = b.add(b.udiv(self.thread, across), b.mul(number, self.threads // across))
             along = b.urem(self.thread, across)
@@ -114,7 +116,7 @@ class Tiles(Stager):
             at = b.add(self.thread, b.mul(number, self.threads))
             line, along = b.udiv(at, across), b.urem(at, across)
         along = b.mul(along, width)
-        free, depth = (line, along) if layout.along_k else (along, line)
+        free, depth = (line, along) if self.along_k else (along, line)
         place = place_at(b, self.dims, b.add(self.first, free), is_checked=self.checks_free)
         return Own(free, place, depth)
 
