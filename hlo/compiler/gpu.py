@@ -27,6 +27,7 @@ from hlo.gpu.stored import StoredProgram, from_bytes, to_bytes
 from hlo.host import Host
 from hlo.io.arguments import assemble
 from hlo.ir import Instruction, Module
+from hlo.objects.metadata import add_metadata
 from hlo.ops.host.custom_targets import CHECK_SIZE
 from hlo.passes.default import is_of_users
 from hlo.runtime.assembly import assembly_of
@@ -52,12 +53,13 @@ class Machine:
     """A device that programs run on.
 
     cpu: the model that code is for. adopt: returns arrays of other libraries on the device as ours,
-    None for all else.
+    None for all else. says_lines: errors name lines of the HLO file, which the code has then.
     """
 
     device: Device
     cpu: str
     adopt: Callable[[Any], DeviceArray | None]
+    says_lines: bool = False
 
     def taken(self, value: Any) -> Any:
         """Return an argument with arrays that are on the device marked, so that they stay there."""
@@ -104,7 +106,7 @@ def emulated() -> Machine:
     """Return the SIMT machine."""
     from hlo.gpu.simt import SimtDevice
 
-    return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None)
+    return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None, says_lines=True)
 
 
 class GpuBackend(Backend):
@@ -125,7 +127,7 @@ class GpuBackend(Backend):
         kernels: Mapping[str, Instruction] = {}
         if store is not None:
             with clock("look up"):
-                key = _key(module, machine.cpu, passes, verify)
+                key = _key(module, machine, passes, verify)
                 program = _stored(store, key)
         if program is None:
             program, calls, kernels = self._built(module, passes, verify, clock)
@@ -158,7 +160,9 @@ class GpuBackend(Backend):
         target = Nvptx(machine.cpu)
         planned = plan(module, target, clock, passes=passes, verify=verify)
         with clock("emit"):
-            program = write_launches(planned, target, is_located=True)
+            program = write_launches(planned, target, is_located=machine.says_lines)
+            if machine.says_lines and (span := module.entry.span) is not None:
+                add_metadata(program.module, [], span.source.name, span, has_tables=False)
         with clock("optimize and assemble"):
             code = assembly_of(program.module, machine.cpu)
             binary = machine.device.machine_code(code)
@@ -169,8 +173,11 @@ class GpuBackend(Backend):
         return made, program.calls, program.instructions
 
 
-def _key(module: Module, cpu: str, passes: str, verify: str) -> str:
+def _key(module: Module, machine: Machine, passes: str, verify: str) -> str:
     """Return the key of a program: whatever could make it another is part of it."""
+    cpu, span = machine.cpu, module.entry.span
+    if machine.says_lines and span is not None:
+        cpu += f" {span.source.name} {digest([span.source.text.encode()])}"
     versions = (__version__, llvmlite.__version__, ptxas_version(), sources())
     parts = ("gpu", cpu, *versions, passes, verify)
     return digest([without_numbers(module), *(part.encode() for part in parts)])
