@@ -10,3 +10,7 @@ __all__ = [
     "DEVICES", "Estimate", "GpuModel", "KernelEstimate", "Occupancy", "Residents", "device_named",
     "estimate", "occupancy",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

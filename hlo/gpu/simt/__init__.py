@@ -4,3 +4,7 @@ from hlo.gpu.simt.device import SimtDevice
 from hlo.gpu.simt.report import Access, KernelReport, SimtReport
 
 __all__ = ["Access", "KernelReport", "SimtDevice", "SimtReport"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -166,3 +166,7 @@ def _operation(
 
 def _dtypes(widths: Sequence[int]) -> tuple[np.dtype[Any], ...]:
     return tuple(_DTYPES[w] for w in widths)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
