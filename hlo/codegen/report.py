@@ -115,7 +115,7 @@ def buffers(assignment: BufferAssignment) -> str:
             shape = stored[0].shape.at(stored[1])
             rows.append((buffer, f"{at:>12}  {_name(stored)} {shape}"))
     rows.sort(key=lambda row: (row[0].first, row[0].last))
-    calls = sum(1 for c in _commands(assignment.entry) if isinstance(c, KernelCall))
+    calls = sum(1 for c in assignment.entry.all_commands() if isinstance(c, KernelCall))
     lines = [
         f"{assignment.arena_bytes} bytes of temporaries, {assignment.constants.size} of constants, "
         f"{calls} calls of kernels",
@@ -130,17 +130,6 @@ def buffers(assignment: BufferAssignment) -> str:
 def _name(stored: Storage) -> str:
     inst, path = stored
     return inst.name + "".join(f"[{n}]" for n in path)
-
-
-def _commands(block: Block) -> Iterator[object]:
-    for command in block.commands:
-        yield command
-        if isinstance(command, Loop):
-            yield from _commands(command.condition)
-            yield from _commands(command.body)
-        if isinstance(command, Branches):
-            for branch, _ in command.branches:
-                yield from _commands(branch)
 
 
 def commands(block: Block) -> str:

@@ -5,7 +5,7 @@ The buffers of all of them are known, so that emission makes no decisions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hlo.codegen.entry.buffers import Buffer
@@ -87,6 +87,17 @@ class Block:
 
     comp: Computation
     commands: tuple[Command, ...]
+
+    def all_commands(self) -> Iterator[Command]:
+        """Yield every command once, loops and branches before what is inside of them."""
+        for command in self.commands:
+            yield command
+            if isinstance(command, Loop):
+                yield from command.condition.all_commands()
+                yield from command.body.all_commands()
+            elif isinstance(command, Branches):
+                for branch, _ in command.branches:
+                    yield from branch.all_commands()
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,13 @@ with its state in memory, and launched again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.cost import cost_of
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.buffers import Buffer
 from hlo.codegen.entry.commands import (
-    Block,
-    Branches,
-    Command,
     HostCall,
     KernelCall,
     Loop,
@@ -51,7 +48,7 @@ _WORD = 4
 
 def is_small(loop: Loop) -> bool:
     """True for a loop whose kernels are small, and which needs nothing from the host."""
-    commands = [*_commands(loop.condition), *_commands(loop.body)]
+    commands = [*loop.condition.all_commands(), *loop.body.all_commands()]
     kernels = sum(isinstance(c, KernelCall) for c in commands)
     if kernels > _MOST_KERNELS or any(isinstance(c, HostCall) for c in commands):
         return False
@@ -70,17 +67,6 @@ def turn_cost(loop: Loop) -> float:
     """Return what a turn takes, in scalar operations."""
     costs = [cost_of(comp) for comp in (loop.inst.condition, loop.inst.body)]
     return sum(c.operations + 8 * c.transcendentals + c.bytes / 4 for c in costs)
-
-
-def _commands(block: Block) -> Iterator[Command]:
-    for command in block.commands:
-        yield command
-        if isinstance(command, Loop):
-            yield from _commands(command.condition)
-            yield from _commands(command.body)
-        elif isinstance(command, Branches):
-            for branch, _ in command.branches:
-                yield from _commands(branch)
 
 
 @dataclass

@@ -245,7 +245,7 @@ class _Writer(LaunchState):
 
 def _buffers(block: Block) -> Iterator[Buffer]:
     """Yield the buffers that the commands of a block name, those of a command once."""
-    for command in block.commands:
+    for command in block.all_commands():
         match command:
             case KernelCall():
                 moved = [buffer for move in command.moves for buffer in _moved(move)]
@@ -255,11 +255,8 @@ def _buffers(block: Block) -> Iterator[Buffer]:
             case Loop():
                 for move in (*command.enter, *command.carry):
                     yield from _moved(move)
-                yield from _buffers(command.condition)
-                yield from _buffers(command.body)
             case Branches():
-                for branch, moves in command.branches:
-                    yield from _buffers(branch)
+                for _, moves in command.branches:
                     for move in moves:
                         yield from _moved(move)
 
