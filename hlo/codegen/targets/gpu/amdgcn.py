@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo.codegen.llvm import Builder, Val, i32
-from hlo.codegen.targets.gpu.base import TOGETHER, Gpu, Grid
+from hlo.codegen.targets.gpu.base import TOGETHER, Grid
+from hlo.codegen.targets.gpu.planned import PlannedGpu
 from hlo.llvm import Call, Fence
-
-if TYPE_CHECKING:
-    from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.targets.base import LlvmTarget, Plan
-    from hlo.ir import Instruction
 
 # Models from here on have warps (AMD's word is wavefront) of 32 threads, those before of 64.
 _FIRST_NARROW = 1000
 
 
 @dataclass(frozen=True)
-class AmdGcn(Gpu):
+class AmdGcn(PlannedGpu):
     """A GPU of AMD's; `cpu` is `gfx90a`, `gfx942`, `gfx1100`, ..."""
 
     triple: str = "amdgcn-amd-amdhsa"
@@ -51,18 +46,6 @@ class AmdGcn(Gpu):
     @property
     def most_shared_bytes(self) -> int:
         return 64 << 10
-
-    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_grid
-
-        return plan_on_grid(inst, roles, self)
-
-    def plan_on_thread(
-        self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget
-    ) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_thread
-
-        return plan_on_thread(inst, roles, thread)
 
     def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         return (

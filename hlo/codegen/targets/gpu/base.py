@@ -49,8 +49,35 @@ class Grid(Extent):
     is_large: bool = False
 
 
+class ScalarTarget(LlvmTarget):
+    """A GPU, or one thread of it: a thread computes elements one by one, and calls kernels."""
+
+    @property
+    def vector_bits(self) -> int:
+        return _SCALAR_BITS
+
+    @property
+    def has_vectors(self) -> bool:
+        return False
+
+    @property
+    def has_half_conversion(self) -> bool:
+        return True
+
+    @property
+    def folds_loops(self) -> bool:
+        return False
+
+    @property
+    def has_chains(self) -> bool:
+        return False
+
+    def launcher(self, b: Builder) -> Launcher:
+        return SequentialLauncher(b)
+
+
 @dataclass(frozen=True)
-class Gpu(LlvmTarget):
+class Gpu(ScalarTarget):
     """A GPU by LLVM's names; a subclass for each maker.
 
     cpu: LLVM's name of the model, `sm_90`. name: the first part of a triple. models: those that
@@ -80,22 +107,6 @@ class Gpu(LlvmTarget):
         return 32
 
     @property
-    def vector_bits(self) -> int:
-        return _SCALAR_BITS
-
-    @property
-    def has_vectors(self) -> bool:
-        return False
-
-    @property
-    def has_half_conversion(self) -> bool:
-        return True
-
-    @property
-    def folds_loops(self) -> bool:
-        return False
-
-    @property
     def most_shares(self) -> int:
         return _MOST_SHARES
 
@@ -103,10 +114,6 @@ class Gpu(LlvmTarget):
     def wanted_iterations(self) -> int:
         # Threads are cheap: only the innermost loop is one thread's.
         return 1 << 62
-
-    @property
-    def has_chains(self) -> bool:
-        return False
 
     @property
     def has_endings(self) -> bool:
@@ -181,12 +188,9 @@ class Gpu(LlvmTarget):
         """One thread as a machine of its own, which runs whole kernels alone."""
         return ThreadTarget(self)
 
-    def launcher(self, b: Builder) -> Launcher:
-        return SequentialLauncher(b)
-
 
 @dataclass(frozen=True)
-class ThreadTarget(LlvmTarget):
+class ThreadTarget(ScalarTarget):
     """One thread of a GPU: functions that are applied to elements run on it."""
 
     gpu: Gpu
@@ -204,34 +208,11 @@ class ThreadTarget(LlvmTarget):
         return self.gpu.features
 
     @property
-    def vector_bits(self) -> int:
-        return _SCALAR_BITS
-
-    @property
-    def has_vectors(self) -> bool:
-        return False
-
-    @property
-    def has_half_conversion(self) -> bool:
-        return True
-
-    @property
-    def folds_loops(self) -> bool:
-        return False
-
-    @property
-    def has_chains(self) -> bool:
-        return False
-
-    @property
     def most_shares(self) -> int:
         return 1
 
     def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
         return self.gpu.plan_on_thread(inst, roles, self)
-
-    def launcher(self, b: Builder) -> Launcher:
-        return SequentialLauncher(b)
 
 
 class SequentialLauncher(Launcher):

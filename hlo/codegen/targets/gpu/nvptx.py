@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hlo.codegen.llvm import Builder, Val, i32
-from hlo.codegen.targets.gpu.base import TOGETHER, Gpu, Grid
+from hlo.codegen.targets.gpu.base import TOGETHER, Grid
+from hlo.codegen.targets.gpu.planned import PlannedGpu
 from hlo.llvm import Call
-
-if TYPE_CHECKING:
-    from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.targets.base import LlvmTarget, Plan
-    from hlo.ir import Instruction
 
 # Of dynamic shared memory a block may have, in KiB, by compute capability.
 _SHARED_KIB = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 120: 99, 121: 99}
 
 
 @dataclass(frozen=True)
-class Nvptx(Gpu):
+class Nvptx(PlannedGpu):
     """A GPU of NVIDIA's, Ampere or later; `cpu` is `sm_80`, `sm_90a`, ..."""
 
     triple: str = "nvptx64-nvidia-cuda"
@@ -46,18 +41,6 @@ class Nvptx(Gpu):
     @property
     def most_shared_bytes(self) -> int:
         return _SHARED_KIB.get(self.capability, 99) << 10
-
-    def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_grid
-
-        return plan_on_grid(inst, roles, self)
-
-    def plan_on_thread(
-        self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget
-    ) -> Plan:
-        from hlo.codegen.targets.gpu.planners import plan_on_thread
-
-        return plan_on_thread(inst, roles, thread)
 
     def kernel_attributes(self, grid: Grid) -> tuple[str, ...]:
         most = f'"nvvm.maxntid"="{grid.threads}"'
