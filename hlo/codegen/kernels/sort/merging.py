@@ -129,6 +129,35 @@ class MergeSort:
             high.set(chosen(b, passed, middle, high.get()))
         return low.get()
 
+    def part(
+        self, left: Index, left_count: Index, right: Index, count: Index, span: Index,
+        before: Index, each: int,
+    ) -> tuple[Index, Index]:  # fmt: skip
+        """Return where in the left run the records of a part of two merged runs begin and end.
+
+        span: the length of the pair of runs if the second one is complete; count: the actual
+        length. before: where the part begins, a multiple of `each`, the most records that it has.
+        The middle of the pair is found first, then that of the half with the part, and so on, so
+        that all parts are consistent even if the comparator is not an order.
+        """
+        b = self.b
+        start, size = Variable(b, 0), Variable(b, span)
+        low, high, end = Variable(b, 0), Variable(b, left_count), Variable(b, count)
+        with b.repeat(lambda: b.compare("sgt", size.get(), each)):
+            half = b.udiv(size.get(), 2)
+            at = b.add(start.get(), half)
+            size.set(half)
+            with b.when(b.compare("slt", at, count)):
+                least = b.maximum(low.get(), b.sub(high.get(), b.sub(end.get(), at)))
+                most = b.minimum(high.get(), b.add(low.get(), b.sub(at, start.get())))
+                found = self.split(left, right, at, least, most)
+                follows = b.compare("sge", before, at)
+                low.set(chosen(b, follows, found, low.get()))
+                start.set(chosen(b, follows, at, start.get()))
+                high.set(chosen(b, follows, high.get(), found))
+                end.set(chosen(b, follows, end.get(), at))
+        return low.get(), high.get()
+
 
 class _Cursor:
     """The state of a merge: the current record of each run."""

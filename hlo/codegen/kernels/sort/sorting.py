@@ -20,7 +20,6 @@ from hlo.codegen.kernels.sort.keys import SortKey
 from hlo.codegen.kernels.sort.lines import Lines
 from hlo.codegen.kernels.sort.merging import RUN, MergeSort, Record
 from hlo.codegen.kernels.sort.radix import plan_radix
-from hlo.codegen.kernels.variables import Variable, chosen
 from hlo.codegen.llvm import Index, Val, i64
 from hlo.codegen.loops.inline import inline
 from hlo.codegen.loops.kernel import Kernel, planner, split_index
@@ -231,8 +230,8 @@ class _MergeRuns:
             high = b.minimum(b.add(low, double), s.n)
             left, right = b.add(old, low), b.add(old, middle)
             before = b.sub(first, low)
-            from_left, left_end = _parts(
-                s, left, b.sub(middle, low), right, b.sub(high, low), double, before
+            from_left, left_end = s.sort.part(
+                left, b.sub(middle, low), right, b.sub(high, low), double, before, _BLOCK
             )
             s.sort.merge(
                 b.add(left, from_left), b.add(left, left_end),
@@ -240,35 +239,6 @@ class _MergeRuns:
                 b.add(right, b.sub(b.add(before, count), left_end)), b.add(new, first),
             )  # fmt: skip
         return s.extent(8.0)
-
-
-def _parts(
-    s: _Sorter, left: Index, left_count: Index, right: Index, count: Index, span: Index,
-    before: Index,
-) -> tuple[Index, Index]:  # fmt: skip
-    """Return how many records of the left run come before a block of the result, and to its end.
-
-    span: the length of the pair of runs if the second one is complete; count: the actual length.
-    The middle of the pair is found first, then that of the half with the block, and so on, so that
-    the parts of all blocks are consistent even if the comparator is not an order.
-    """
-    b = s.b
-    start, size = Variable(b, 0), Variable(b, span)
-    low, high, end = Variable(b, 0), Variable(b, left_count), Variable(b, count)
-    with b.repeat(lambda: b.compare("sgt", size.get(), _BLOCK)):
-        half = b.udiv(size.get(), 2)
-        at = b.add(start.get(), half)
-        size.set(half)
-        with b.when(b.compare("slt", at, count)):
-            least = b.maximum(low.get(), b.sub(high.get(), b.sub(end.get(), at)))
-            most = b.minimum(high.get(), b.add(low.get(), b.sub(at, start.get())))
-            found = s.sort.split(left, right, at, least, most)
-            follows = b.compare("sge", before, at)
-            low.set(chosen(b, follows, found, low.get()))
-            start.set(chosen(b, follows, at, start.get()))
-            high.set(chosen(b, follows, high.get(), found))
-            end.set(chosen(b, follows, end.get(), at))
-    return low.get(), high.get()
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,6 @@ def part_of(
     multiple of `each`, and how many records it has, at most `each`.
 
     If the comparator is no order, then parts that were found independently need not fit each other.
-    So the middle of the pair is found first, then that of the half with the part, and so on.
     """
     if is_order:
         low, high = (
@@ -205,24 +204,7 @@ def part_of(
             for at in (before, b.add(before, here))
         )
         return low, high
-    start, size = Variable(b, 0), Variable(b, span)
-    least, most, end = Variable(b, 0), Variable(b, left_count), Variable(b, both)
-    with b.repeat(lambda: b.compare("sgt", size.get(), each)):
-        half = b.udiv(size.get(), 2)
-        at = b.add(start.get(), half)
-        size.set(half)
-        with b.when(b.compare("slt", at, both)):
-            found = sort.split(
-                left, right, at,
-                b.maximum(least.get(), b.sub(most.get(), b.sub(end.get(), at))),
-                b.minimum(most.get(), b.add(least.get(), b.sub(at, start.get()))),
-            )  # fmt: skip
-            follows = b.compare("sge", before, at)
-            least.set(chosen(b, follows, found, least.get()))
-            start.set(chosen(b, follows, at, start.get()))
-            most.set(chosen(b, follows, most.get(), found))
-            end.set(chosen(b, follows, end.get(), at))
-    return least.get(), most.get()
+    return sort.part(left, left_count, right, both, span, before, each)
 
 
 # --- steps --------------------------------------------------------------------------------------
