@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from hlo.codegen.targets.cpu import architecture_of
 from hlo.objects.exports import BAD_PROCESSOR, BAD_WORKSPACE
@@ -63,10 +64,33 @@ def header(interface: Interface, source: str, file: str) -> str:
 
     source: what the module was read from, for the first line. file: name of the header itself.
     """
-    name, once = interface.symbol, guard(file)
+    name = interface.symbol
+    body = [
+        *macros(_sizes(interface)),
+        *([] if not interface.uses_host else ["", "struct hlo_host;"]),
+        "",
+        *_functions(interface),
+        "",
+        *data_declarations(name),
+    ]
+    check = f"HLO_STATIC_ASSERT(sizeof(void *) == {_pointer_bytes(interface)}, {name}_target);"
+    about, types = _compiled_for(interface), [_SHARED, TYPES]
+    return header_text(file, source, about, types, body, [check, ""])
+
+
+def header_text(
+    file: str, source: str, about: Sequence[str], types: Sequence[str], body: Sequence[str],
+    checks: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return a header in C, which C++ may include, too, any number of times.
+
+    about: the lines that end the comment at the beginning. body: the declarations. types, checks:
+    lines before and after them.
+    """
+    once = guard(file)
     lines = [
         f"/* {comment(file)}: made by hlo-tools {__version__} from {comment(source)}.",
-        *_compiled_for(interface),
+        *about,
         f"#ifndef {once}",
         f"#define {once}",
         "",
@@ -74,25 +98,18 @@ def header(interface: Interface, source: str, file: str) -> str:
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        _SHARED,
-        TYPES,
+        *types,
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
         "",
-        *macros(_sizes(interface)),
-        *([] if not interface.uses_host else ["", "struct hlo_host;"]),
-        "",
-        *_functions(interface),
-        "",
-        *data_declarations(name),
+        *body,
         "",
         "#ifdef __cplusplus",
         "}",
         "#endif",
         "",
-        f"HLO_STATIC_ASSERT(sizeof(void *) == {_pointer_bytes(interface)}, {name}_target);",
-        "",
+        *checks,
         "#endif",
         "",
     ]

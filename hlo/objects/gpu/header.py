@@ -11,13 +11,12 @@ from hlo.objects.header import (
     comment,
     data_declarations,
     described_arrays,
-    guard,
+    header_text,
     macros,
     prototype,
     typed_parameters,
 )
 from hlo.objects.interface import Interface
-from hlo.version import __version__
 
 # What functions return besides the driver's errors, which are positive.
 NO_MEMORY, BAD_ARGUMENT = -3, -4
@@ -57,39 +56,16 @@ def gpu_header(interface: Interface, source: str, file: str) -> str:
 
     source: what the module was read from, for the first line. file: name of the header itself.
     """
-    name, once = interface.symbol, guard(file)
     counts, sizes = array_sizes(interface)
-    lines = [
-        f"/* {comment(file)}: made by hlo-tools {__version__} from {comment(source)}.",
-        *_compiled_for(interface),
-        f"#ifndef {once}",
-        f"#define {once}",
-        "",
-        "#include <limits.h>",
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        _SHARED,
-        TYPES,
-        _GPU_TYPES,
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
+    body = [
         *macros([*counts, *sizes]),
         "",
         *_functions(interface),
         "",
-        *data_declarations(name),
-        "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        "#endif",
-        "",
+        *data_declarations(interface.symbol),
     ]
-    return "\n".join(lines)
+    types = [_SHARED, TYPES, _GPU_TYPES]
+    return header_text(file, source, _compiled_for(interface), types, body)
 
 
 def _compiled_for(interface: Interface) -> list[str]:
