@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,10 +26,9 @@ from hlo.objects.interface import Interface
 from hlo.ops import OPS
 from hlo.testing.sampling import random_value
 from tests.gpu.stub_driver.library import CLEAN, build_driver, environment
-from tests.harness.native import logical, physical, run_command
-from tests.harness.oracle import leaves
+from tests.harness.native import run_command
 from tests.sweeps.compare_generated import GENERATORS
-from tests.sweeps.compare_objects import Small
+from tests.sweeps.compare_objects import Small, arguments_of, problems_of
 
 # What the program has room for.
 _MOST_ARRAYS = 256
@@ -124,28 +122,8 @@ def compare_launchers(
         (folder / f"{case.symbol}.c").write_bytes(source)
         run_command(["cc", "-std=c99", "-O0", "-c", f"{case.symbol}.c"], folder)
         linked.append((case, code.interface))
-    data, said = _run(folder, [i for _, i in linked], _arguments(linked))
-    wrong += said
-    at = 0
-    for case, interface in linked:
-        got = []
-        for leaf in interface.outputs:
-            got.append(logical(data[at : at + leaf.size_bytes], leaf.shape))
-            at += leaf.size_bytes
-        problem = case.problem(got)
-        if problem is not None:
-            wrong.append(f"{case.symbol}: {problem}")
-    assert at == len(data)
-    return len(linked), wrong
-
-
-def _arguments(linked: Sequence[tuple[Small, Interface]]) -> bytes:
-    values: list[bytes] = []
-    for case, interface in linked:
-        args: list[Any] = leaves(tuple(case.args))
-        for leaf, value in zip(interface.inputs, args, strict=True):
-            values.append(physical(value, leaf.shape))
-    return b"".join(values)
+    data, said = _run(folder, [i for _, i in linked], arguments_of(linked))
+    return len(linked), [*wrong, *said, *problems_of(linked, data)]
 
 
 def _run(folder: Path, interfaces: Sequence[Interface], data: bytes) -> tuple[bytes, list[str]]:

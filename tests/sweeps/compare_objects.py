@@ -199,12 +199,22 @@ def compare_objects(
         linked.append((case, i))
     needs = {case.symbol: undefined(machine, folder / f"{case.symbol}.o") for case, _ in linked}
     wrong += [f"{symbol}: needs {n - LIBC}" for symbol, n in needs.items() if n - LIBC]
-    values = [
+    data = _run(folder, machine, [i for _, i in linked], arguments_of(linked))
+    return len(linked), [*wrong, *problems_of(linked, data)]
+
+
+def arguments_of(linked: Sequence[tuple[Small, Interface]]) -> bytes:
+    """Return the arguments of modules, one after the other."""
+    return b"".join(
         physical(value, leaf.shape)
         for case, i in linked
         for leaf, value in zip(i.inputs, leaves(tuple(case.args)), strict=True)
-    ]
-    data = _run(folder, machine, [i for _, i in linked], b"".join(values))
+    )
+
+
+def problems_of(linked: Sequence[tuple[Small, Interface]], data: bytes) -> list[str]:
+    """Return what is wrong with the results of modules, which come one after the other."""
+    wrong = []
     at = 0
     for case, i in linked:
         got = []
@@ -215,7 +225,7 @@ def compare_objects(
         if problem is not None:
             wrong.append(f"{case.symbol}: {problem}")
     assert at == len(data)
-    return len(linked), wrong
+    return wrong
 
 
 def _run(folder: Path, machine: Machine, interfaces: Sequence[Interface], data: bytes) -> bytes:
