@@ -6,7 +6,7 @@ A package registers a machine by an entry point of the group `hlo.targets`, whos
     [project.entry-points."hlo.targets"]
     mine = "my_package:Mine"
 
-`hlo-run --backend mine`, `hlo.compile(module, backend="mine")` and `hlo.Client(backend="mine")` run
+`hlo-run --backend mine`, `hlo.compile(module, target="mine")` and `hlo.Client(backend="mine")` run
 modules on it.
 """
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 GROUP = "hlo.targets"
 NATIVE, REFERENCE = "compiled", "reference"
+# This machine's processor, by what code for it is called as a target.
+PROCESSOR = "cpu"
 GPU, GPU_EMULATED = "gpu", "gpu-emulated"
 BUILT_IN = (NATIVE, REFERENCE, GPU, GPU_EMULATED)
 
@@ -73,6 +75,27 @@ def need_name(name: str) -> None:
             "bad-value", f"{name!r} is not a backend",
             hint=f"one of {', '.join(names())}",
         )  # fmt: skip
+
+
+def backend_of(target: str, backend: str | None) -> str:
+    """Return the backend for a machine.
+
+    target: `cpu`, this processor, or the name of the backend that is the machine. backend: as
+    given beside it. Raises HloError, code `bad-value`.
+    """
+    machines = [PROCESSOR, *(n for n in names() if n not in (NATIVE, REFERENCE))]
+    if target not in machines:
+        raise HloError.at(
+            "bad-value", f"target {target!r} is not a machine that code runs on here",
+            hint=f"one of {', '.join(machines)}; hlo-compile writes code for others",
+        )  # fmt: skip
+    found = NATIVE if target == PROCESSOR else target
+    if backend not in (None, found):
+        raise HloError.at(
+            "bad-value", f"target {target!r} is backend {found!r}, but backend is {backend!r}",
+            hint="give one of them",
+        )  # fmt: skip
+    return found
 
 
 def machine_of(name: str) -> Machine | None:

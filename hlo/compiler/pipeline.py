@@ -48,7 +48,8 @@ def compile(
     module: Module,
     *,
     devices: int,
-    backend: str = "compiled",
+    backend: str | None = None,
+    target: str | None = None,
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
@@ -60,7 +61,8 @@ def compile(
 def compile(
     module: Module,
     *,
-    backend: Literal["compiled"] = "compiled",
+    backend: Literal["compiled"] | None = None,
+    target: Literal["cpu"] | None = None,
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
@@ -74,7 +76,8 @@ def compile(
 def compile(
     module: Module,
     *,
-    backend: str,
+    backend: str | None = None,
+    target: str | None = None,
     host: Host | None = None,
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
@@ -84,7 +87,8 @@ def compile(
 def compile(
     module: Module,
     *,
-    backend: str = "compiled",
+    backend: str | None = None,
+    target: str | None = None,
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
@@ -100,10 +104,12 @@ def compile(
 
     Args:
         module: a module; it stays as it is.
-        backend: what runs it: `compiled`, native code; `reference`, the interpreter; `gpu`, the
-            NVIDIA GPU of this machine; `gpu-emulated`, a SIMT machine that runs the kernels for it
-            and checks what they do; or the name of a machine that a package registers (see
-            `hlo.compiler.backends`). What is said of native code does not apply to the others.
+        backend: what runs it: `compiled`, native code, the default; `reference`, the interpreter;
+            `gpu`, the NVIDIA GPU of this machine; `gpu-emulated`, a SIMT machine that runs the
+            kernels for it and checks what they do; or the name of a machine that a package
+            registers (see `hlo.compiler.backends`). What is said of native code does not apply to
+            the others.
+        target: the same by the machine: `cpu` for native code, else as for `backend`.
         cache: keep native code on disk and look there first; a `Cache` says where.
         threads: how many may work on a call, by default one a processor; results are the same for
             any number.
@@ -144,7 +150,8 @@ def compile(
     from hlo.host import Host
 
     need_each(
-        "compile", backend=(backend, str), cache=(cache, bool | Cache),
+        "compile", backend=(backend, str | None), target=(target, str | None),
+        cache=(cache, bool | Cache),
         threads=(threads, int | None), features=(features, str), host=(host, Host | None),
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
@@ -161,6 +168,11 @@ def compile(
         module = module.clone()
         bake_given(module, weights)
 
+    if target is not None:
+        from hlo.compiler.backends import backend_of
+
+        backend = backend_of(target, backend)
+    backend = "compiled" if backend is None else backend
     if tune is not None and (devices is not None or backend != "compiled"):
         raise HloError.at("bad-value", "hlo.compile: tune is for native code of one device")
     if devices is not None:

@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from hlo_tools.run import command
 
 import hlo
-from hlo.compiler.backends import machine_of
+from hlo.compiler.backends import LoadedModule, machine_of
+from hlo.errors import HloError
 from hlo.gpu.arrays import DeviceArray
 from hlo.gpu.cuda.driver import load_driver
+from hlo.runtime.executable import Executable
 
 SUMS = """HloModule sums
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
@@ -187,3 +189,30 @@ def test_where_there_is_no_gpu_one_error_says_so(tmp_path: Path) -> None:
     assert "[no-device]" in done.stderr
     assert "--backend gpu-emulated" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# --- machines by name ---------------------------------------------------------------------------
+
+
+def test_a_target_is_the_machine_that_code_runs_on() -> None:
+    module = hlo.parse(TURNED)
+    emulated = hlo.compile(module, target="gpu-emulated")
+    assert isinstance(emulated, LoadedModule) and emulated.backend == "gpu-emulated"
+    assert isinstance(hlo.compile(module, target="cpu"), Executable)
+    both = hlo.compile(module, target="gpu-emulated", backend="gpu-emulated")
+    assert isinstance(both, LoadedModule)
+
+
+@pytest.mark.parametrize(
+    ("target", "backend", "words"),
+    [
+        ("nvptx64", None, "'nvptx64' is not a machine that code runs on here"),
+        ("reference", None, "hint: one of cpu, gpu, gpu-emulated"),
+        ("gpu", "compiled", "target 'gpu' is backend 'gpu', but backend is 'compiled'"),
+        ("cpu", "gpu-emulated", "target 'cpu' is backend 'compiled'"),
+    ],
+)
+def test_targets_that_are_refused(target: str, backend: str | None, words: str) -> None:
+    with pytest.raises(HloError) as caught:
+        hlo.compile(hlo.parse(TURNED), target=target, backend=backend)
+    assert caught.value.code == "bad-value" and words in str(caught.value)
