@@ -28,7 +28,7 @@ from hlo.codegen.lower.relayout import without_buffers
 from hlo.codegen.plan.kernel_order import order_kernels
 from hlo.codegen.plan.liveness import Liveness, Path, live_ranges
 from hlo.codegen.plan.parts import read_parts_in_place
-from hlo.codegen.plan.roles import assign_roles, end_reductions, fuse_siblings
+from hlo.codegen.plan.roles import FusionRules, assign_roles, end_reductions, fuse_siblings
 from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
@@ -160,18 +160,12 @@ def plan_program(
     entry = flatten(comp)
     observe("flat", lambda: report.tree(entry))
     # Fusion: what is a kernel of its own, and what is computed inside of others.
-    chains, endings, rows = target.has_chains, target.has_endings, target.row_limits
-    roles = assign_roles(entry, chains=chains, endings=endings, rows=rows)
-    roles = fuse_siblings(
-        entry,
-        roles,
-        chains=chains,
-        endings=endings,
-        rows=rows,
-        joins_reduction=target.joins_reduction,
-    )
-    if endings:
-        end_reductions(entry, roles)
+    rules = FusionRules(
+        target.has_chains, target.has_endings, target.row_limits, target.fusion_limits,
+        target.joins_reduction,
+    )  # fmt: skip
+    roles = fuse_siblings(entry, assign_roles(entry, rules), rules)
+    end_reductions(entry, roles, rules)
     # Parts of arrays in memory are read by their addresses.
     read_parts_in_place(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.
@@ -179,9 +173,8 @@ def plan_program(
     order = order_kernels(entry, live)
     if order.has_copies:
         # Those have readers of their own, and so have the values that they are copies of.
-        roles = assign_roles(entry, chains=chains, endings=endings, rows=rows)
-        if endings:
-            end_reductions(entry, roles)
+        roles = assign_roles(entry, rules)
+        end_reductions(entry, roles, rules)
         read_parts_in_place(entry, roles)
     if order.is_new_order:
         live = live_ranges(entry, roles)

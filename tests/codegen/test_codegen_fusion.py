@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hlo.codegen.lower.prepare import flatten
-from hlo.codegen.plan.roles import assign_roles
+from hlo.codegen.plan.roles import FusionRules, assign_roles
 from hlo.frontends.text import parse
 from hlo.testing.sampling import random_array
 from hlo.values.types import F32
@@ -96,7 +96,7 @@ def test_sums_along_residual_connections_are_stored() -> None:
         + "\n".join(lines)
         + f"\nROOT r = f32[64,32] negate({x}) }}"
     )
-    roles = assign_roles(flatten(parse(text).entry), chains=False)
+    roles = assign_roles(flatten(parse(text).entry), FusionRules(chains=False))
     assert [i.name for i, role in roles.items() if role.name == "KERNEL" and i.opcode == "add"] == [
         "x1", "x3", "x5", "x7",
     ]  # fmt: skip

@@ -55,8 +55,9 @@ def test_scalars_that_are_results_are_stored_by_one_launch() -> None:
 def test_equal_kernels_are_written_once() -> None:
     p = program(
         entry(
-            "x = f32[9] parameter(0)\n y = f32[9] parameter(1)\n a = f32[9] exponential(x)\n"
-            "b = f32[9] exponential(y)\n ROOT r = (f32[9], f32[9]) tuple(a, b)"
+            "x = f32[2000000] parameter(0)\n y = f32[2000000] parameter(1)\n"
+            "a = f32[2000000] exponential(x)\n b = f32[2000000] exponential(y)\n"
+            "ROOT r = (f32[2000000], f32[2000000]) tuple(a, b)"
         )
     )
     first, second = p.plan.launches

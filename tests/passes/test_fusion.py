@@ -10,7 +10,7 @@ import pytest
 
 from hlo.analysis.fusion.roles import Role, initial_roles
 from hlo.codegen.lower.prepare import flatten
-from hlo.codegen.plan.roles import assign_roles, fuse_siblings
+from hlo.codegen.plan.roles import FusionRules, assign_roles, fuse_siblings
 from hlo.frontends.text import parse
 from hlo.ir import Instruction, Module
 from hlo.ops import Trait
@@ -57,7 +57,8 @@ def optimized(text: str, *, fuses: bool) -> Module:
 def of_codegen(text: str) -> Counter[Kernel]:
     """Return the kernels of a module's code, but for what they do with results of products."""
     entry = flatten(optimized(text, fuses=False).entry)
-    roles = fuse_siblings(entry, assign_roles(entry, chains=False), chains=False)
+    rules = FusionRules(chains=False)
+    roles = fuse_siblings(entry, assign_roles(entry, rules), rules)
     heads = (i for i, role in roles.items() if role is Role.KERNEL and i.parent is not None)
     return Counter(k for i in heads if (k := kernel(members_of(i, roles))))
 

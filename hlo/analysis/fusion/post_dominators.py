@@ -9,17 +9,17 @@ from hlo.ir import Computation, Instruction
 
 # Paths that take more steps to come together again are taken for ones that do not.
 _MAX_DETOUR = 100
-# Paths of more than that in costly operations stay apart: a kernel that waits for long chains of
-# them loses more time than it takes to write what they share to memory.
-_MAX_DELAY = 20.0
 
 
-def rejoining(comp: Computation) -> dict[Instruction, int]:
+def rejoining(comp: Computation, longest_delay: float) -> dict[Instruction, int]:
     """Return what has several users whose results come together again, element by element.
 
     A kernel that computes the place where they do computes the value once, however many users it
     has: there is nothing to gain by keeping it. The place is the immediate post-dominator. With
     each value, by how many operations the way to the place makes a kernel deeper, at most.
+
+    longest_delay: paths of more than that in costly operations stay apart: a kernel that waits for
+    long chains of them loses more time than it takes to write what they share to memory.
     """
     order = comp.in_order()
     # How long the longest way to each instruction is: in operations, and in costly ones.
@@ -47,7 +47,7 @@ def rejoining(comp: Computation) -> dict[Instruction, int]:
             place = _meet(place, user, join, height)
         if place is not None:
             join[inst], height[inst] = place, height[place] + 1
-            if len(users) > 1 and delay[place] - delay[inst] <= _MAX_DELAY:
+            if len(users) > 1 and delay[place] - delay[inst] <= longest_delay:
                 found[inst] = level[place] - level[inst]
     return found
 

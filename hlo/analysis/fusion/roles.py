@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+from hlo.analysis.fusion.limits import USUAL, FusionLimits
 from hlo.analysis.fusion.operations import (
     CACHED_BYTES,
     CHEAP,
@@ -58,6 +59,8 @@ _ALIASES = frozenset(
         "bitcast",  # of memory: see `relayout`
     }
 )
+# What only says where elements are.
+_MOVES = frozenset({"broadcast", "reshape", "transpose", "bitcast", "copy", "slice", "reverse"})
 # Consumers that read memory at any strides.
 _READS_VIEWS = frozenset({"dot", "convolution"})
 # What is computed of a product's operand besides elementwise operations, and the least of its
@@ -75,10 +78,6 @@ _STEERED = frozenset(
 
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
-# So many transcendental functions that one element needs in a row, each a hundred instructions of
-# code, take far longer than to write what they make and read it again, if it stays in the cache.
-# What is longer is cut: the parts are often equal.
-_MOST_IN_A_ROW = 5
 # What several kernels compute from more arrays of its size is stored: to read them all again takes
 # longer than to write it. The sum of a network's layers up to each of them is such a value.
 _MOST_REREAD = 2
@@ -101,17 +100,23 @@ def initial_roles(
 
 
 def roles_in(
-    comp: Computation, is_opaque: Callable[[Instruction], bool] = lambda _: False
+    comp: Computation,
+    is_opaque: Callable[[Instruction], bool] = lambda _: False,
+    limits: FusionLimits = USUAL,
 ) -> dict[Instruction, Role]:
     """Return the role of every instruction of one computation, but for rows: see `rows`.
 
-    is_opaque: true for what is left as it is, and reads its operands from memory.
+    is_opaque: true for what is left as it is, and reads its operands from memory. limits: when
+    values are computed where they are used.
     """
     roles = initial_roles(comp, is_opaque)
-    rejoined = rejoining(comp)
+    rejoined = rejoining(comp, limits.delay)
+    uses = _uses(comp) if limits.again else {}
     # What a kernel computes to have an element of an instruction, each operation once, as long as
     # that is cheap: None of what is not.
     work: dict[Instruction, frozenset[Instruction] | None] = {}
+    # What an element costs, with what it is computed from as often as that is used.
+    cost: dict[Instruction, float] = {}
     depth: dict[Instruction, int] = {}
     functions: dict[Instruction, int] = {}
     reads: dict[Instruction, frozenset[Instruction]] = {}
@@ -121,6 +126,7 @@ def roles_in(
             continue
         if inst.opcode == "constant":
             work[inst], depth[inst], functions[inst], reads[inst] = _NONE, 0, 0, _NONE
+            cost[inst] = 0.0
             continue
         if is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
             roles[inst] = Role.ALIAS
@@ -130,6 +136,7 @@ def roles_in(
         for operand in dict.fromkeys(inst.operands):
             (inlined if roles[operand] is Role.FUSED else apart).append(operand)
         work[inst] = cheap = _cheap_work(inst, [work[o] for o in inlined])
+        cost[inst] = inst.spec.cost + sum([cost.get(o, 0.0) for o in inst.operands])
         depth[inst] = 1 + max([depth[o] for o in inlined], default=0)
         functions[inst] = max([functions[o] for o in inlined], default=0)
         functions[inst] += inst.spec.cost >= TRANSCENDENTAL
@@ -140,25 +147,55 @@ def roles_in(
         is_large = (
             depth[inst] > _MAX_DEPTH
             or len(read) > MAX_READS
-            or (functions[inst] > _MOST_IN_A_ROW and inst.array_shape.byte_size <= CACHED_BYTES)
+            or (functions[inst] > limits.in_a_row and inst.array_shape.byte_size <= CACHED_BYTES)
         )
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
-        is_read_much = not is_whole and len(inst.users) > 1 and _reads_much(inst, read)
-        if is_large or is_read_much or _must_keep(inst, roles, cheap, comp, is_whole=is_whole):
+        is_read_much = not is_whole and len(inst.users) > 1 and _reads_much(inst, read, limits)
+        is_again = (
+            cheap is None
+            and not is_whole
+            and cost[inst] <= limits.again
+            and limits.is_better_again(cost[inst], inst.array_shape, uses[inst])
+        )
+        if (
+            is_large
+            or is_read_much
+            or _must_keep(inst, roles, cheap, comp, is_whole=is_whole, is_again=is_again)
+        ):
             roles[inst] = Role.KERNEL
+            cost[inst] = 0.0
     return roles
 
 
 _NONE: frozenset[Instruction] = frozenset()
 
 
-def _reads_much(inst: Instruction, reads: frozenset[Instruction]) -> bool:
+def _uses(comp: Computation) -> dict[Instruction, int]:
+    """Return how many elements are computed of each value at the most, if nothing else is stored.
+
+    That is for each user so many as it has itself; what only moves elements is as its own users.
+    """
+    found: dict[Instruction, int] = {}
+    for inst in reversed(comp.in_order()):
+        total = 0
+        for user in inst.users:
+            if user.opcode in _MOVES:
+                total += found[user]
+            else:
+                shape = user.operands[0].shape if user.opcode == "reduce" else user.shape
+                total += shape.num_elements if isinstance(shape, ArrayShape) else 0
+        found[inst] = total
+    return found
+
+
+def _reads_much(inst: Instruction, reads: frozenset[Instruction], limits: FusionLimits) -> bool:
     """True for what is computed from more arrays of its size than it is worth for several users."""
     if len(reads) <= _MOST_REREAD:
         return False
     size = inst.array_shape.byte_size
     large = [r for r in reads if isinstance(r.shape, ArrayShape) and r.shape.byte_size >= size]
-    return len(large) > _MOST_REREAD
+    again = size * len(large) * len(inst.users)
+    return len(large) > _MOST_REREAD and limits.byte * again >= limits.launch
 
 
 def _cheap_work(
@@ -252,16 +289,18 @@ def _must_keep(
     comp: Computation,
     *,
     is_whole: bool,
+    is_again: bool,
 ) -> bool:
     """True for what has to be in memory.
 
     cheap: all that computes it, None if that is costly. is_whole: one kernel has room for all uses.
+    is_again: those who use it had better compute it, each for itself.
     """
     users = inst.users
     is_costly = cheap is None and not is_whole
     if inst is comp.root or not users:
         return True
-    if is_costly and len(users) > 1:
+    if is_costly and not is_again and len(users) > 1:
         return True
     if inst.opcode == "concatenate" and not (is_index_vector(inst) or _reads_memory(inst, roles)):
         return True
@@ -269,7 +308,7 @@ def _must_keep(
         role = roles[user]
         if role in _BY_NAME:
             return True
-        if is_costly and rereads(user, inst):
+        if is_costly and rereads(user, inst) and not (is_again and user.opcode == "broadcast"):
             return True
         # What is updated in place has to be in memory, and so has what is read of it to that end:
         # the update would have to be of a copy otherwise.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
 from hlo.analysis.fusion.endings import product_in
+from hlo.analysis.fusion.limits import USUAL, FusionLimits
 from hlo.analysis.fusion.operations import (
     CACHED_BYTES,
     MAX_INSTRUCTIONS,
@@ -25,11 +26,10 @@ from hlo.values.types import ArrayShape
 
 # What one loop writes and reads, at the most: registers are finite.
 _MAX_RESULTS, _MAX_LEAVES = 8, 24
+# Loops of no more instructions are joined though they share nothing, if they are short.
+_FEW = 24
 # Loops that are far apart in the order of the program keep what they read for long.
 _NEAR = 8
-# Transcendental functions of one loop over arrays that stay in the cache: of more, several loops
-# are less code where they are equal.
-_MAX_FUNCTIONS = 5
 
 
 @dataclass
@@ -73,6 +73,7 @@ class _Siblings:
     stands_alone: Callable[[Instruction], bool]
     read_each_other: bool
     joins_reduction: Callable[[Instruction], bool]
+    limits: FusionLimits
     groups: list[Group] = field(default_factory=list)
     # The groups that were opened last, by what they loop over.
     open: dict[object, list[Group]] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class _Siblings:
 
     def _visit(self, inst: Instruction) -> None:
         alone = self._alone(inst)
-        if any(map(self.stands_alone, alone.nodes)) or len(alone.nodes) > MAX_INSTRUCTIONS:
+        if self._stands_alone(alone) or len(alone.nodes) > MAX_INSTRUCTIONS:
             return
         near = self.open.setdefault(_loops_of(inst), [])
         for group in reversed(near):
@@ -115,6 +116,9 @@ class _Siblings:
         self.groups.append(alone)
         near.append(alone)
         del near[:-_NEAR]
+
+    def _stands_alone(self, alone: Group) -> bool:
+        return not self.limits.joins_rare and any(map(self.stands_alone, alone.nodes))
 
     def _alone(self, inst: Instruction) -> Group:
         nodes, leaves, shifted = {inst}, set[Instruction](), set[Instruction]()
@@ -143,7 +147,7 @@ class _Siblings:
         if len(group.leaves | alone.leaves) > _MAX_LEAVES:
             return False
         if size_bytes(_walked(inst)) <= CACHED_BYTES and _functions(alone):
-            if _functions(alone) + _functions(group) > _MAX_FUNCTIONS:
+            if _functions(alone) + _functions(group) > self.limits.in_a_row:
                 return False
         # All others that read what the loop makes come after the last of its kernels.
         here = self.position[inst]
@@ -172,13 +176,15 @@ class _Siblings:
         return found
 
     def _shares(self, alone: Group, group: Group) -> bool:
-        """True when a loop for both reads less, or computes less."""
+        """True when a loop for both reads less, or computes less, or is as quick as one."""
         (inst,) = alone.members
         size = size_bytes(_walked(inst))
         both = alone.leaves & (group.leaves | set(group.members))
         if not self.read_each_other and not both.isdisjoint(group.members):
             return False
         if any(leaf.shape.is_array and size_bytes(leaf.shape) * 2 > size for leaf in both):
+            return True
+        if size <= self.limits.joined_bytes and len(group.nodes | alone.nodes) <= _FEW:
             return True
         return sum(node.spec.cost for node in alone.nodes & group.nodes) > 1
 
@@ -190,11 +196,15 @@ def sibling_groups(
     *,
     read_each_other: bool = True,
     joins_reduction: Callable[[Instruction], bool] = lambda _: False,
+    limits: FusionLimits = USUAL,
 ) -> list[Group]:
     """Return which kernels of a computation become one, in order: groups of two or more.
 
     stands_alone: operations whose kernels have one result. read_each_other: whether one may read
     another's result. joins_reduction: which reductions may be one kernel with others.
+    limits: what kernels cost.
     """
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    return _Siblings(comp, roles, position, stands_alone, read_each_other, joins_reduction).find()
+    return _Siblings(
+        comp, roles, position, stands_alone, read_each_other, joins_reduction, limits
+    ).find()

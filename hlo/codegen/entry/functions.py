@@ -10,7 +10,7 @@ from hlo.codegen.llvm import ModuleBuilder
 from hlo.codegen.loops.function import Function
 from hlo.codegen.loops.kernel import computation_key
 from hlo.codegen.plan.liveness import live_ranges
-from hlo.codegen.plan.roles import assign_roles
+from hlo.codegen.plan.roles import FusionRules, assign_roles
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.errors import HloError
 from hlo.ir import Computation
@@ -32,7 +32,7 @@ class ElementFunctions:
         if key in self._known:
             return self._known[key]
         name = f"function_{len(self._known)}"
-        roles = assign_roles(comp, chains=self._target.has_chains)
+        roles = assign_roles(comp, FusionRules(chains=self._target.has_chains))
         plans = plan_kernels(comp, roles, self._target)
         live = live_ranges(comp, roles)
         assignment = assign_buffers(comp, live, plans, {}, self._target.buffer_alignment)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
 
 from hlo.analysis.fusion.chains import absorb_chains
 from hlo.analysis.fusion.endings import absorb_endings, absorb_reductions
+from hlo.analysis.fusion.limits import USUAL, FusionLimits
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
 from hlo.analysis.fusion.roles import Role, roles_in
 from hlo.analysis.fusion.rows import USUAL_ROWS, RowLimits, absorb_rows
@@ -21,63 +23,66 @@ from hlo.ir import Computation, Instruction
 from hlo.values.types import TupleShape
 
 
-def assign_roles(
-    entry: Computation,
-    *,
-    chains: bool = True,
-    endings: bool = False,
-    rows: RowLimits = USUAL_ROWS,
-) -> dict[Instruction, Role]:
-    """Return the role of every instruction of a flattened computation tree.
+@dataclass(frozen=True)
+class FusionRules:
+    """What is fused for a machine.
 
     chains: whether products are fused into the kernels that use them. The fusions of passes have
     none. endings: whether products are fused into kernels that compute something of each element of
-    their results. rows: which rows are computed by one kernel.
+    their results. rows: which rows are computed by one kernel. limits: when values are computed in
+    the kernels that use them. joins_reduction: which reductions may be one kernel with others.
     """
+
+    chains: bool = True
+    endings: bool = False
+    rows: RowLimits = USUAL_ROWS
+    limits: FusionLimits = USUAL
+    joins_reduction: Callable[[Instruction], bool] = lambda _: False
+
+
+_USUAL_RULES = FusionRules()
+
+
+def assign_roles(entry: Computation, rules: FusionRules = _USUAL_RULES) -> dict[Instruction, Role]:
+    """Return the role of every instruction of a flattened computation tree."""
     roles: dict[Instruction, Role] = {}
     for comp in computations_of(entry):
-        own = roles_in(comp)
-        absorb_rows(comp, own, rows)
-        if chains:
+        own = roles_in(comp, limits=rules.limits)
+        absorb_rows(comp, own, rules.rows)
+        if rules.chains:
             absorb_chains(comp, own)
-        if endings:
+        if rules.endings:
             absorb_endings(comp, own)
         roles |= own
     return roles
 
 
 def fuse_siblings(
-    entry: Computation,
-    roles: dict[Instruction, Role],
-    *,
-    chains: bool = True,
-    endings: bool = False,
-    rows: RowLimits = USUAL_ROWS,
-    joins_reduction: Callable[[Instruction], bool] = lambda _: False,
+    entry: Computation, roles: dict[Instruction, Role], rules: FusionRules = _USUAL_RULES
 ) -> dict[Instruction, Role]:
-    """Fuse kernels that read the same arrays; returns the roles in the new tree.
-
-    joins_reduction: which reductions may be one kernel with others.
-    """
-    if any([_fuse_siblings(comp, roles, joins_reduction) for comp in computations_of(entry)]):
-        return assign_roles(entry, chains=chains, endings=endings, rows=rows)
+    """Fuse kernels that read the same arrays; returns the roles in the new tree."""
+    if any([_fuse_siblings(comp, roles, rules) for comp in computations_of(entry)]):
+        return assign_roles(entry, rules)
     return roles
 
 
-def end_reductions(entry: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+def end_reductions(
+    entry: Computation, roles: MutableMapping[Instruction, Role], rules: FusionRules
+) -> None:
     """Fuse reductions into the kernels that compute something of each element of their results."""
-    for comp in computations_of(entry):
-        absorb_reductions(comp, roles)
+    if rules.endings:
+        for comp in computations_of(entry):
+            absorb_reductions(comp, roles)
 
 
 def _fuse_siblings(
-    comp: Computation,
-    roles: Mapping[Instruction, Role],
-    joins_reduction: Callable[[Instruction], bool],
+    comp: Computation, roles: Mapping[Instruction, Role], rules: FusionRules
 ) -> bool:
     """Fuse each group of siblings in a computation; True if there are any."""
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    groups = sibling_groups(comp, roles, is_rare, joins_reduction=joins_reduction)
+    groups = sibling_groups(
+        comp, roles, is_rare, joins_reduction=rules.joins_reduction, limits=rules.limits
+    )
     for group in groups:
         _join(comp, group, position)
     if groups:

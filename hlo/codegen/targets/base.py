@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from hlo.analysis.fusion.limits import FusionLimits
     from hlo.analysis.fusion.roles import Role
     from hlo.analysis.fusion.rows import RowLimits
     from hlo.codegen.choices import Choices
@@ -113,6 +114,13 @@ class Target(ABC):
         from hlo.analysis.fusion.rows import USUAL_ROWS
 
         return USUAL_ROWS
+
+    @property
+    def fusion_limits(self) -> FusionLimits:
+        """When values are computed in the kernels that use them, see `roles`."""
+        from hlo.analysis.fusion.limits import USUAL
+
+        return USUAL
 
     def joins_reduction(self, inst: Instruction) -> bool:
         """Return whether a reduction may be one kernel with others that read the same arrays."""

@@ -7,6 +7,7 @@ share of their iterations: there, each thread has a share of its own, of one ite
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from hlo.codegen.targets.base import Extent, Launcher, LlvmTarget, Plan
 from hlo.gpu.work import Work
 
 if TYPE_CHECKING:
+    from hlo.analysis.fusion.limits import FusionLimits
     from hlo.analysis.fusion.roles import Role
     from hlo.analysis.fusion.rows import RowLimits
     from hlo.codegen.llvm import Builder, Val
@@ -29,6 +31,13 @@ _SCALAR_BITS = 32
 SHARE_THREADS = 128
 # Those that have work space of their own are so many at the most.
 _MOST_SHARES = 1 << 14
+
+# What decides whether kernels compute a value again, see `FusionLimits`: a launch takes two
+# microseconds, in which a device of 30 Tflop/s does so many operations, and 8 for each byte that
+# its memory reads. Code of more transcendental functions in a row takes long to compile.
+_LAUNCH, _BYTE, _AGAIN, _IN_A_ROW = float(1 << 26), 8.0, 80.0, 32
+# Kernels over arrays of so many bytes take hardly longer than their launches.
+_JOINED_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,15 @@ class Gpu(ScalarTarget):
 
         # Even one row saves launches: a block is busy with it for less than they take.
         return RowLimits(shortest=2, count=1, takes=self.joins_reduction)
+
+    @property
+    def fusion_limits(self) -> FusionLimits:
+        from hlo.analysis.fusion.limits import FusionLimits
+
+        return FusionLimits(
+            in_a_row=_IN_A_ROW, delay=math.inf, again=_AGAIN, launch=_LAUNCH, byte=_BYTE,
+            joined_bytes=_JOINED_BYTES, joins_rare=True,
+        )  # fmt: skip
 
     def joins_reduction(self, inst: Instruction) -> bool:
         from hlo.codegen.kernels.reduce.combiner import Combiner
