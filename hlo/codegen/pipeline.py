@@ -161,7 +161,7 @@ def plan_program(
     observe("flat", lambda: report.tree(entry))
     # Fusion: what is a kernel of its own, and what is computed inside of others.
     rules = FusionRules(
-        target.has_chains, target.has_endings, target.row_limits, target.fusion_limits,
+        target.chain_limits, target.has_endings, target.row_limits, target.fusion_limits,
         target.joins_reduction,
     )  # fmt: skip
     roles = fuse_siblings(entry, assign_roles(entry, rules), rules)

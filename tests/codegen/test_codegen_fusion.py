@@ -96,7 +96,7 @@ def test_sums_along_residual_connections_are_stored() -> None:
         + "\n".join(lines)
         + f"\nROOT r = f32[64,32] negate({x}) }}"
     )
-    roles = assign_roles(flatten(parse(text).entry), FusionRules(chains=False))
+    roles = assign_roles(flatten(parse(text).entry), FusionRules(chains=None))
     assert [i.name for i, role in roles.items() if role.name == "KERNEL" and i.opcode == "add"] == [
         "x1", "x3", "x5", "x7",
     ]  # fmt: skip

@@ -57,7 +57,7 @@ def optimized(text: str, *, fuses: bool) -> Module:
 def of_codegen(text: str) -> Counter[Kernel]:
     """Return the kernels of a module's code, but for what they do with results of products."""
     entry = flatten(optimized(text, fuses=False).entry)
-    rules = FusionRules(chains=False)
+    rules = FusionRules(chains=None)
     roles = fuse_siblings(entry, assign_roles(entry, rules), rules)
     heads = (i for i, role in roles.items() if role is Role.KERNEL and i.parent is not None)
     return Counter(k for i in heads if (k := kernel(members_of(i, roles))))

@@ -10,7 +10,7 @@ Here is decided which products, and what is computed with their results, such a 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.fusion.accesses import transposed_reads
@@ -30,16 +30,13 @@ from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
 from hlo.values.types import ArrayShape
 
-# A row's length. How many rows have to be products with the same matrices.
-_SHORTEST, _LONGEST, _ROWS = 8, 32768, 8
+# The least length of a row. How many rows have to be products with the same matrices.
+_SHORTEST, _ROWS = 8, 8
 # A row's length where it is reduced and then stored: a block of some rows stays in the cache. How
 # many rows there are then, at the least.
 _LONGEST_STORED, _ROWS_STORED = 2048, 128
 # What has fewer elements, each a sum of so many products, is better computed in shares of these.
 _FEW, _DEEP = 1 << 14, 1024
-# Bytes of the matrices that each block of rows is multiplied by: with reductions of rows, which
-# read a result several times otherwise, and without.
-_REDUCED_BYTES, _PLAIN_BYTES = 8 << 20, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,27 @@ class Chain:
     @property
     def has_reductions(self) -> bool:
         return any(inst.opcode == "reduce" for inst in self.rows.uses)
+
+
+@dataclass(frozen=True)
+class ChainLimits:
+    """Which chains are worth a kernel.
+
+    longest: the length of a row of a last product's operand. reduced_bytes, plain_bytes: of the
+    matrices that each block of rows is multiplied by: with reductions of rows, which read a result
+    several times otherwise, and without. stores: whether rows may be the result, without a last
+    product. takes: whether there is a kernel for a chain with a last product, by the roles that
+    instructions have then.
+    """
+
+    longest: int = 32768
+    reduced_bytes: int = 8 << 20
+    plain_bytes: int = 1 << 20
+    stores: bool = True
+    takes: Callable[[Chain, Mapping[Instruction, Role]], bool] = lambda chain, roles: True
+
+
+USUAL_CHAINS = ChainLimits()
 
 
 def chain_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Chain | None:
@@ -99,7 +117,11 @@ def _products_below(
     return list(found)
 
 
-def absorb_chains(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+def absorb_chains(
+    comp: Computation,
+    roles: MutableMapping[Instruction, Role],
+    limits: ChainLimits = USUAL_CHAINS,
+) -> None:
     """Fuse products, and what is computed with their results, into the kernels that use them."""
     if not any(i.opcode == "dot" for i in comp):
         return
@@ -108,12 +130,12 @@ def absorb_chains(comp: Computation, roles: MutableMapping[Instruction, Role]) -
     for last in kernels:
         if last.opcode == "dot":
             for number in range(2):
-                changes = _absorbed(last, number, comp, roles, readers)
+                changes = _absorbed(last, number, comp, roles, readers, limits)
                 if changes:
                     roles.update(changes)
                     readers.clear()
                     break
-    for root in kernels:
+    for root in kernels if limits.stores else ():
         if roles[root] is Role.KERNEL and is_on_demand(root):
             changes = _finished(root, comp, roles, readers)
             if changes:
@@ -203,11 +225,12 @@ def _absorbed(
     comp: Computation,
     roles: Mapping[Instruction, Role],
     readers: dict[Instruction, set[Instruction]],
+    limits: ChainLimits,
 ) -> dict[Instruction, Role]:
     """Return the roles that change where a product absorbs what one of its operands is made of."""
     root = last.operands[number]
     rows = _space(last, number) if is_on_demand(root) else None
-    if rows is None or not _may_absorb(rows, roles):
+    if rows is None or rows.length > limits.longest or not _may_absorb(rows, roles):
         return {}
     if readers_of(root, comp, roles) != {last}:
         return {}
@@ -220,13 +243,16 @@ def _absorbed(
         ),
     )  # fmt: skip
     first = [i for i in changes if i.opcode == "dot"]
-    if not first or not _fits(rows, first, last, number):
+    if not first or not _fits(rows, first, last, number, limits):
         return {}
     changes[root] = Role.FUSED
     # What products multiply by comes from memory.
     matrices = [last.operands[1 - number], *(o for inst in first for o in inst.operands)]
     trial = {**roles, **changes}
-    return changes if _below(matrices, trial).isdisjoint(changes) else {}
+    if not _below(matrices, trial).isdisjoint(changes):
+        return {}
+    chain = Chain(last, number, rows, tuple(first))
+    return changes if limits.takes(chain, trial) else {}
 
 
 def _space(last: Instruction, number: int) -> Rows | None:
@@ -238,7 +264,7 @@ def _space(last: Instruction, number: int) -> Rows | None:
     if not is_plain(shape) or not last.array_shape.num_elements:
         return None
     rows = row_space(last.operands[number], last.attrs[f"{side}_contracting_dims"])
-    return rows if rows is not None and _SHORTEST <= rows.length <= _LONGEST else None
+    return rows if rows is not None and rows.length >= _SHORTEST else None
 
 
 def _is_real(shape: object) -> bool:
@@ -294,6 +320,7 @@ def _fits(
     first: list[Instruction],
     last: Instruction,
     number: int,
+    limits: ChainLimits,
 ) -> bool:
     """True when the matrices that each block of rows is multiplied by stay in a cache."""
     other = last.operands[1 - number].array_shape
@@ -302,7 +329,7 @@ def _fits(
     for inst in first:
         width += rows.length * _depth(inst)
     is_reduced = any(inst.opcode == "reduce" for inst in rows.uses)
-    most = _REDUCED_BYTES if is_reduced else _PLAIN_BYTES
+    most = limits.reduced_bytes if is_reduced else limits.plain_bytes
     return width * max(4, other.element_type.byte_width) <= most
 
 

@@ -99,6 +99,8 @@ def _ended(
         root, roles, order
     ):
         return {}
+    if _fused_in(product, roles, PRODUCTS) is not None:
+        return {}  # a chain
     rows = row_space(root, order[-1:])
     if rows is None:
         return {}

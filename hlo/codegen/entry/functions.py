@@ -32,7 +32,7 @@ class ElementFunctions:
         if key in self._known:
             return self._known[key]
         name = f"function_{len(self._known)}"
-        roles = assign_roles(comp, FusionRules(chains=self._target.has_chains))
+        roles = assign_roles(comp, FusionRules(chains=self._target.chain_limits))
         plans = plan_kernels(comp, roles, self._target)
         live = live_ranges(comp, roles)
         assignment = assign_buffers(comp, live, plans, {}, self._target.buffer_alignment)

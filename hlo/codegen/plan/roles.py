@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 
-from hlo.analysis.fusion.chains import absorb_chains
+from hlo.analysis.fusion.chains import USUAL_CHAINS, ChainLimits, absorb_chains
 from hlo.analysis.fusion.endings import absorb_endings, absorb_reductions
 from hlo.analysis.fusion.limits import USUAL, FusionLimits
 from hlo.analysis.fusion.operations import MULTI_OUTPUT
@@ -27,13 +27,14 @@ from hlo.values.types import TupleShape
 class FusionRules:
     """What is fused for a machine.
 
-    chains: whether products are fused into the kernels that use them. The fusions of passes have
-    none. endings: whether products are fused into kernels that compute something of each element of
-    their results. rows: which rows are computed by one kernel. limits: when values are computed in
-    the kernels that use them. joins_reduction: which reductions may be one kernel with others.
+    chains: which products are fused into the kernels that use them, None for no products. The
+    fusions of passes have none. endings: whether products are fused into kernels that compute
+    something of each element of their results. rows: which rows are computed by one kernel. limits:
+    when values are computed in the kernels that use them. joins_reduction: which reductions may be
+    one kernel with others.
     """
 
-    chains: bool = True
+    chains: ChainLimits | None = USUAL_CHAINS
     endings: bool = False
     rows: RowLimits = USUAL_ROWS
     limits: FusionLimits = USUAL
@@ -49,8 +50,8 @@ def assign_roles(entry: Computation, rules: FusionRules = _USUAL_RULES) -> dict[
     for comp in computations_of(entry):
         own = roles_in(comp, limits=rules.limits)
         absorb_rows(comp, own, rules.rows)
-        if rules.chains:
-            absorb_chains(comp, own)
+        if rules.chains is not None:
+            absorb_chains(comp, own, rules.chains)
         if rules.endings:
             absorb_endings(comp, own)
         roles |= own

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+    from hlo.analysis.fusion.chains import ChainLimits
     from hlo.analysis.fusion.limits import FusionLimits
     from hlo.analysis.fusion.roles import Role
     from hlo.analysis.fusion.rows import RowLimits
@@ -98,9 +99,11 @@ class Target(ABC):
         return 256
 
     @property
-    def has_chains(self) -> bool:
-        """True when products are fused into the kernels that use them, see `chains`."""
-        return True
+    def chain_limits(self) -> ChainLimits | None:
+        """Which products are fused into the kernels that use them, see `chains`; None for none."""
+        from hlo.analysis.fusion.chains import USUAL_CHAINS
+
+        return USUAL_CHAINS
 
     @property
     def has_endings(self) -> bool:

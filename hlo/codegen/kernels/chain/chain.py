@@ -14,28 +14,30 @@ from dataclasses import dataclass, replace
 from hlo.analysis.fusion.chains import Chain, chain_of
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.chain.blocks import Blocks, Link
-from hlo.codegen.kernels.chain.dimensions import Rows, common_rows
+from hlo.codegen.kernels.chain.dimensions import Rows
+from hlo.codegen.kernels.chain.products import (
+    first_product,
+    last_product,
+    path_to,
+    rows_of_products,
+    sums_of_dot,
+    with_rows,
+)
 from hlo.codegen.kernels.matmul.contraction import (
     operand_view,
     plan_dot,
-    product_of,
     settled,
     source_of,
 )
 from hlo.codegen.kernels.matmul.gemm import PackShared, Steps
 from hlo.codegen.kernels.matmul.product import (
-    Dim,
-    Dims,
     Product,
-    Source,
     SumTypes,
     count,
-    merged,
-    sums_of,
 )
 from hlo.codegen.kernels.matmul.schedule import Packing, Schedule, pitch
 from hlo.codegen.kernels.matmul.scheduler import block_schedule, own_batches
-from hlo.codegen.kernels.views import StridedView, whole_view
+from hlo.codegen.kernels.views import StridedView
 from hlo.codegen.loops.kernel import planner
 from hlo.codegen.targets.base import Plan, Target
 from hlo.ir import Instruction
@@ -46,8 +48,6 @@ from hlo.values.types import ElementType
 _BLOCK_BYTES, _BLOCK_ROWS, _LEAST_TILES = 128 * 1024, 96, 4
 # So many blocks there should be for threads to share.
 _TASKS = 16
-# What a kernel computes on its way, or sees under another name.
-_INSIDE = (Role.FUSED, Role.ALIAS)
 
 
 @planner("dot")
@@ -73,21 +73,17 @@ class _Planner:
             return Plan(())
         self.steps = Steps()
         products = self._products(is_settled=False)
-        rows = self._rows(products) if products else None
+        rows = rows_of_products(self.chain, products) if products else None
         if products is None or rows is None:
             self.steps = Steps()
             products = self._products(is_settled=True)
             assert products is not None
-            rows = self._rows(products)
+            rows = rows_of_products(self.chain, products)
             assert rows is not None
-        products = [replace(p, batch=rows.batch[n], m=rows.rows[n]) for n, p in enumerate(products)]
+        products = with_rows(products, rows)
         if self.chain.number is None:
             return self._stored(products, rows)
         return self._multiplied(products, rows)
-
-    def _rows(self, products: Sequence[Product]) -> Rows | None:
-        sides = "c" * len(self.chain.first) + ("a" if self.chain.number is not None else "")
-        return common_rows(products, sides, self.chain.rows.length)
 
     # --- products -------------------------------------------------------------------------------
 
@@ -98,30 +94,18 @@ class _Planner:
         """
         found = []
         for inst in self.chain.first:
-            path = _path(self.chain.root, inst, self.roles)
-            sums = _sums(inst)
+            path = path_to(self.chain.root, inst, self.roles)
+            sums = sums_of_dot(inst)
             views = [self._view(inst, n, sums, path, is_settled=is_settled) for n in (0, 1)]
             sources = [source_of(v, self.chain.root, self.roles) for v in views]
-            product = product_of(inst, views, sources, sums, self._in_space(inst))
+            product = first_product(self.chain, inst, views, sources)
             if product is None:
                 return None
-            found.append(self._along_rows(product))
+            found.append(product)
         if self.chain.number is None:
             return found
         last = self._last(self.chain.number, is_settled=is_settled)
         return None if last is None else [*found, last]
-
-    def _in_space(self, inst: Instruction) -> StridedView:
-        """Return the result of a first product as it lies in the space of rows."""
-        rows, shape = self.chain.rows, inst.array_shape
-        loops = rows.loops_of(inst)
-        assert loops is not None
-        strides, step = [0] * shape.rank, 1
-        for d in reversed(loops):
-            strides[d] = step
-            step *= shape.dims[d]
-        dims = tuple(((n, s),) for n, s in zip(shape.dims, strides, strict=True))
-        return StridedView(inst, shape.element_type, 0, dims)
 
     def _view(
         self,
@@ -136,28 +120,14 @@ class _Planner:
             return settled(self.steps, inst, number, sums, self.target, path)
         return operand_view(self.steps, inst, number, self.roles, sums, self.target, path)
 
-    def _along_rows(self, p: Product) -> Product:
-        """Return a first product with what runs along rows as n, in its order there."""
-        if any(d.size != 1 and d.c < self.chain.rows.length for d in p.m):
-            p = p.flipped()
-        return replace(p, n=_sorted(p.n, "c", "bc"), k=_sorted(p.k, "b", "ab"))
-
     def _last(self, number: int, *, is_settled: bool) -> Product | None:
         """Return the last product, with the rows as A. number: of the operand that they are."""
-        chain, inst = self.chain, self.chain.root
-        sums = _sums(inst)
+        chain = self.chain
         et = chain.operand.array_shape.element_type
-        other = 1 - number
-        view = self._view(inst, other, sums, (), is_settled=is_settled)
-        sources = [source_of(view, inst, self.roles)] * 2
-        sources[number] = Source(-1, self._block_type(et, view.et, sums.total))
-        views = [view, view]
-        views[number] = whole_view(-1, chain.operand.array_shape)
-        p = product_of(inst, views, sources, sums)
-        if p is None:
-            return None
-        p = p.flipped() if number == 1 else p
-        return replace(p, n=_sorted(p.n, "c", "bc"), k=_sorted(p.k, "a", "ab"))
+        sums = sums_of_dot(chain.root)
+        view = self._view(chain.root, 1 - number, sums, (), is_settled=is_settled)
+        source = source_of(view, chain.root, self.roles)
+        return last_product(chain, number, view, source, self._block_type(et, view.et, sums.total))
 
     def _block_type(self, et: ElementType, other: ElementType, total: ElementType) -> ElementType:
         """Return the type in which rows are stored: that of sums, unless pairs are multiplied."""
@@ -251,16 +221,6 @@ def _pitches(schedules: Sequence[Schedule]) -> tuple[int, ...]:
     return tuple(pitch(width, s.p.arithmetic.bytes) for s in schedules)
 
 
-def _sums(inst: Instruction) -> SumTypes:
-    lhs, rhs = (o.array_shape.element_type for o in inst.operands)
-    return sums_of(lhs, rhs, inst.array_shape.element_type)
-
-
-def _sorted(dims: Dims, side: str, sides: str) -> Dims:
-    """Return dimensions as they lie in an array, merged where arrays allow it; at least one."""
-    return merged(sorted(dims, key=lambda d: -abs(d.stride(side))), sides) or (Dim(1),)
-
-
 def _in_block(p: Product, row: int) -> Product:
     """Return the last product on a block, whose rows lie at a distance: only these it has."""
     strides = [row]
@@ -268,24 +228,3 @@ def _in_block(p: Product, row: int) -> Product:
         strides.insert(0, strides[0] * d.size)
     m = tuple(replace(d, a=s) for d, s in zip(p.m, strides, strict=True))
     return replace(p, batch=tuple(replace(d, a=0) for d in p.batch), m=m)
-
-
-def _path(
-    root: Instruction, inst: Instruction, roles: Mapping[Instruction, Role]
-) -> tuple[int, ...]:
-    """Return the numbers of operands that lead from a kernel to a value fused into it."""
-    # How each value is reached first: from which instruction, as which operand.
-    found: dict[Instruction, tuple[Instruction, int]] = {root: (root, -1)}
-    todo = [root]
-    for node in todo:
-        if node is inst:
-            break
-        for number, operand in enumerate(node.operands):
-            if operand not in found and roles[operand] in _INSIDE:
-                found[operand] = node, number
-                todo.append(operand)
-    path: list[int] = []
-    while inst is not root:
-        inst, number = found[inst]
-        path.append(number)
-    return tuple(reversed(path))

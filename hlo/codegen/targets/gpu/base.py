@@ -17,6 +17,7 @@ from hlo.codegen.targets.base import Extent, Launcher, LlvmTarget, Plan
 from hlo.gpu.work import Work
 
 if TYPE_CHECKING:
+    from hlo.analysis.fusion.chains import ChainLimits
     from hlo.analysis.fusion.limits import FusionLimits
     from hlo.analysis.fusion.roles import Role
     from hlo.analysis.fusion.rows import RowLimits
@@ -78,8 +79,8 @@ class ScalarTarget(LlvmTarget):
         return False
 
     @property
-    def has_chains(self) -> bool:
-        return False
+    def chain_limits(self) -> ChainLimits | None:
+        return None
 
     def launcher(self, b: Builder) -> Launcher:
         return SequentialLauncher(b)

@@ -16,7 +16,7 @@ class TileLayout:
     """A tile of `free` rows or columns by `depth` of k, of elements of `size` bytes.
 
     along_k: k is innermost. is_swizzled: the chunks of a line are in an order that differs from one
-    line to the next; otherwise lines are padded.
+    line to the next; otherwise lines are padded, by so many bytes.
     """
 
     free: int
@@ -24,6 +24,7 @@ class TileLayout:
     size: int
     along_k: bool
     is_swizzled: bool
+    padding: int = 32
 
     @property
     def inner(self) -> int:
@@ -33,8 +34,7 @@ class TileLayout:
     def pitch(self) -> int:
         """Bytes from a line to the next."""
         # Eight lanes, or four, that read side by side begin in another bank on each line.
-        padding = 0 if self.is_swizzled else 32
-        return self.inner * self.size + padding
+        return self.inner * self.size + (0 if self.is_swizzled else self.padding)
 
     @property
     def bytes(self) -> int:

@@ -6,32 +6,29 @@ sums of a part of the block's tile in registers, and reads of each operand what 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.product import Product, count
-from hlo.codegen.llvm import Builder, Index, Val, float_const
+from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.cost import mma_work
+from hlo.codegen.targets.gpu.kernels.matmul.fragment_products import add_products, joined
 from hlo.codegen.targets.gpu.kernels.matmul.fragments import fragments_of
 from hlo.codegen.targets.gpu.kernels.matmul.layouts import TileLayout
 from hlo.codegen.targets.gpu.kernels.matmul.results import Ending
 from hlo.codegen.targets.gpu.kernels.matmul.staging import (
-    CopiedTiles,
-    LoadedTiles,
     Slots,
-    Tiles,
     commit_copies,
-    copied_width,
     runs_along_k,
+    tiles_of,
     wait_for_copies,
 )
-from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, WarpTiling, over_tiles, share_of
-from hlo.codegen.targets.gpu.kernels.matmul.units import COLUMNS, Unit, split
+from hlo.codegen.targets.gpu.kernels.matmul.tiles import WarpTiling, over_tiles, share_of
+from hlo.codegen.targets.gpu.kernels.matmul.units import COLUMNS, Unit
 from hlo.codegen.targets.gpu.kernels.matmul.warp_sums import WarpSums
 
 # Static shared memory that kernels in small loops may have; more is dynamic.
@@ -63,8 +60,11 @@ class MmaProduct:
         else:
             base = block.dynamic_shared()
         places = [Slots(base, 0, slot_bytes), Slots(base, layouts[0].bytes, slot_bytes)]
+        ets = unit.lhs, unit.rhs
         stagers = [
-            self._stager(k, block, side, share, layouts[n], places[n], threads)
+            tiles_of(
+                k, block, p, side, share, layouts[n], places[n], ets[n], threads, self.aligned[n]
+            )
             for n, side in enumerate("ab")
         ]
         warp = block.index(block.warp())
@@ -82,10 +82,7 @@ class MmaProduct:
             bases = [place.address(b, slot) for place in places]
             for step in range(tiling.k // unit.depth):
                 x, y = (r.read(base, step) for r, base in zip(readers, bases, strict=True))
-                if unit.is_split:
-                    self._add_split(b, x, y, found)
-                else:
-                    self._add(b, x, y, found, 0)
+                add_products(b, unit, x, y, found)
             return found
 
         zero = scalar.constant(unit.total, unit.total.dtype.type(0))
@@ -96,7 +93,7 @@ class MmaProduct:
             lambda: commit_copies(b), lambda: wait_for_copies(b, self.tiles.slots - 2),
         )  # fmt: skip
         if unit.is_split:
-            totals = _joined(b, totals)
+            totals = joined(b, totals)
         sums = WarpSums(k, block, p, unit, self.tiles, self.ending, share, firsts, numbers, totals)
         if self.ending.path and self.ending.partial < 0:
             wait_for_copies(b, 0)
@@ -118,56 +115,3 @@ class MmaProduct:
         along_k = runs_along_k(self.p, side) or unit.size == 1
         is_swizzled = unit.size < 4 or (unit.size == 4 and along_k)
         return TileLayout(free, tiling.k, unit.size, along_k, is_swizzled)
-
-    def _stager(
-        self, k: Kernel, block: Block, side: str, share: Share, layout: TileLayout, slots: Slots,
-        threads: int,
-    ) -> Tiles:  # fmt: skip
-        unit = self.unit
-        et, aligned = (unit.lhs, self.aligned[0]) if side == "a" else (unit.rhs, self.aligned[1])
-        width = copied_width(self.p, side, et, aligned)
-        if width and layout.along_k == runs_along_k(self.p, side):
-            return CopiedTiles(k, block, self.p, side, share, layout, slots, et, threads, width)
-        return LoadedTiles(k, block, self.p, side, share, layout, slots, et, threads)
-
-    # --- sums -----------------------------------------------------------------------------------
-
-    def _add(
-        self, b: Builder, x: Sequence[Sequence[Val]], y: Sequence[Sequence[Val]],
-        totals: list[Val], first: int,
-    ) -> None:  # fmt: skip
-        """Add the products of fragments to sums, from the first-th on."""
-        each, at = self.unit.sums, first
-        for row in x:
-            for column in y:
-                totals[at : at + each] = self.unit.multiply_add(
-                    b, row, column, totals[at : at + each]
-                )
-                at += each
-
-    def _add_split(
-        self, b: Builder, x: Sequence[Sequence[Val]], y: Sequence[Sequence[Val]], totals: list[Val]
-    ) -> None:
-        """Add products of three pairs of parts; those with small ones have sums of their own."""
-        (high_x, low_x), (high_y, low_y) = (
-            zip(*(split(b, registers) for registers in side), strict=True) for side in (x, y)
-        )
-        small = len(totals) // 2
-        self._add(b, low_x, high_y, totals, small)
-        self._add(b, high_x, low_y, totals, small)
-        self._add(b, high_x, high_y, totals, 0)
-
-
-def _joined(b: Builder, totals: Sequence[Val]) -> list[Val]:
-    """Return the sums of large and small parts.
-
-    What small parts make of infinities is not counted: the product of the large ones has the right
-    ones.
-    """
-    half = len(totals) // 2
-    zero, limit = float_const("float", 0.0), float_const("float", math.inf)
-    found = []
-    for large, small in zip(totals[:half], totals[half:], strict=True):
-        is_finite = b.fcmp("olt", b.intrinsic("fabs", "float", [small]), limit)
-        found.append(b.binary("fadd", large, b.select(is_finite, small, zero)))
-    return found

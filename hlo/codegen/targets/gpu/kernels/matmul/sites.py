@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hlo.analysis.fusion.endings import product_in, space_of
 from hlo.analysis.fusion.roles import Role
+from hlo.codegen.kernels.chain.products import path_to
 from hlo.codegen.kernels.matmul.contraction import source_of
 from hlo.codegen.kernels.matmul.product import Computed, Source
 from hlo.codegen.kernels.views import StridedView, element_strides, view_of, whole_view
@@ -46,7 +47,7 @@ class Site:
         for d in reversed(loops):
             strides[d] = step
             step *= shape.dims[d]
-        return Site(root, product, _path(root, product, roles), tuple(strides))
+        return Site(root, product, path_to(root, product, roles), tuple(strides))
 
     @property
     def result(self) -> StridedView:
@@ -66,17 +67,3 @@ class Site:
         """Return an operand whose elements are computed, or loaded, one by one."""
         shape = self.product.operands[number].array_shape
         return whole_view(-1, shape), Source(Computed((*self.path, number)), shape.element_type)
-
-
-def _path(
-    root: Instruction, inst: Instruction, roles: Mapping[Instruction, Role]
-) -> tuple[int, ...]:
-    """Return the numbers of operands that lead from a kernel to a value fused into it."""
-    found: dict[Instruction, tuple[int, ...]] = {root: ()}
-    todo = [root]
-    for node in todo:
-        for number, operand in enumerate(node.operands):
-            if operand not in found and roles[operand] is Role.FUSED:
-                found[operand] = (*found[node], number)
-                todo.append(operand)
-    return found[inst]

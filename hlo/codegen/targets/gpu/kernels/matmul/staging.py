@@ -193,6 +193,17 @@ class LoadedTiles(Tiles):
             b.store(value, b.element_address(to, "i8", at))
 
 
+def tiles_of(
+    k: Kernel, block: Block, p: Product, side: str, share: Share, layout: TileLayout,
+    slots: Slots, et: ElementType, threads: int, aligned: int,
+) -> Tiles:  # fmt: skip
+    """Return what makes the tiles of an operand. aligned: what its address is a multiple of."""
+    width = copied_width(p, side, et, aligned)
+    if width and layout.along_k == runs_along_k(p, side):
+        return CopiedTiles(k, block, p, side, share, layout, slots, et, threads, width)
+    return LoadedTiles(k, block, p, side, share, layout, slots, et, threads)
+
+
 # --- cp.async -----------------------------------------------------------------------------------
 
 
