@@ -9,6 +9,7 @@ from hlo.codegen.targets.gpu import Nvptx
 from hlo.compiler.lowering import Clock, plan
 from hlo.frontends.text import parse
 from hlo.gpu.plan import Copy, HostCall, Launch, Region, Switch, While
+from tests.gpu.emulated import check_emulated
 
 GPU = Nvptx("sm_90")
 
@@ -162,3 +163,47 @@ def test_a_scalar_that_a_kernel_computes_is_written_where_the_caller_expects_it(
     (launch,) = program(text).plan.steps
     assert isinstance(launch, Launch)
     assert launch.places[0].region is Region.RESULT
+
+
+_SUM = "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+
+
+def test_what_is_made_of_a_sum_ends_its_reduction() -> None:
+    text = entry(
+        "x = f32[300,7] parameter(0)\n n = f32[] parameter(1)\n z = f32[] constant(0)\n"
+        "r = f32[] reduce(x, z), dimensions={0,1}, to_apply=sum\n"
+        "m = f32[] divide(r, n)\n ROOT s = f32[] sqrt(m)",
+        _SUM,
+    )
+    (launch,) = program(text).plan.steps
+    assert isinstance(launch, Launch)
+    assert launch.instruction == "s"
+    check_emulated(text)
+
+
+def test_scalars_are_computed_where_they_are_read_and_stored_by_what_runs_next() -> None:
+    text = entry(
+        "k = s32[4] parameter(0)\n x = s32[600] parameter(1)\n"
+        "a = s32[1] slice(k), slice={[1:2]}\n b = s32[] reshape(a)\n c = s32[] negate(b)\n"
+        "d = s32[600] broadcast(c), dimensions={}\n e = s32[600] add(x, d)\n"
+        "ROOT r = (s32[], s32[600]) tuple(c, e)"
+    )
+    (launch,) = program(text).plan.steps
+    assert isinstance(launch, Launch)
+    assert launch.blocks > 1
+    check_emulated(text)
+
+
+def test_a_number_of_an_array_that_is_overwritten_is_read_before() -> None:
+    text = entry(
+        "x = s32[600] parameter(0)\n y = s32[600] reverse(x), dimensions={0}\n"
+        "a = s32[1] slice(y), slice={[5:6]}\n b = s32[] reshape(a)\n"
+        "u = s32[] add(b, b)\n d = s32[600] broadcast(u), dimensions={}\n"
+        "z = s32[600] reverse(y), dimensions={0}\n e = s32[600] add(z, d)\n"
+        "w = s32[600] sort(e), dimensions={0}, to_apply=less\n"
+        "v = s32[1] slice(w), slice={[0:1]}\n v0 = s32[] reshape(v)\n"
+        "ROOT r = (s32[], s32[600], s32[]) tuple(u, w, v0)",
+        "less { a = s32[] parameter(0) b = s32[] parameter(1)"
+        " ROOT c = pred[] compare(a, b), direction=LT }",
+    )
+    check_emulated(text)

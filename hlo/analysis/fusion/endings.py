@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
-from hlo.analysis.fusion.accesses import transposed_reads
+from hlo.analysis.fusion.accesses import LoopDims, transposed_reads
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import (
@@ -42,10 +42,30 @@ def absorb_reductions(comp: Computation, roles: MutableMapping[Instruction, Role
     readers: dict[Instruction, set[Instruction]] = {}
     for inst in comp.in_order():
         if inst.opcode == "reduce" and roles[inst] is Role.KERNEL and _has_elements(inst):
+            if not inst.array_shape.dims:
+                roles.update(_ended_scalar(inst, comp, roles))
+                continue
             changes = _ended(inst, comp, roles, readers)
             if changes:
                 roles.update(changes)
                 readers.clear()
+
+
+def _ended_scalar(
+    reduce: Instruction, comp: Computation, roles: Mapping[Instruction, Role]
+) -> dict[Instruction, Role]:
+    """Return the roles that change where a reduction to one number ends with what is made of it.
+
+    That is all up to the first number that several others are made of.
+    """
+    last, path = reduce, []
+    while last is not comp.root and len(last.users) == 1:
+        (user,) = last.users
+        if roles[user] is not Role.SCALAR or not is_on_demand(user):
+            break
+        path.append(last)
+        last = user
+    return {**dict.fromkeys(path, Role.FUSED), last: Role.KERNEL} if path else {}
 
 
 def reduction_in(root: Instruction, roles: Mapping[Instruction, Role]) -> Instruction | None:
@@ -76,8 +96,17 @@ def _fused_in(
 def space_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None:
     """Return the loops over an array, and how they run over what it is computed of."""
     order = loop_order(root.array_shape)
+    if not root.array_shape.dims:
+        return Rows(root, root.array_shape, (), 0, uses=_Numbers())
     rows = row_space(root, order[-1:])
     return rows if rows is not None and walk_rows(rows, roles) else None
+
+
+class _Numbers(dict[Instruction, set[LoopDims]]):
+    """How a number is reached: there are no loops."""
+
+    def __missing__(self, inst: Instruction) -> set[LoopDims]:
+        return {()}
 
 
 def _ended(

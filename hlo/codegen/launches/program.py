@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.entry.buffers import Buffer, Origin
 from hlo.codegen.entry.calls import Emitted
 from hlo.codegen.entry.commands import (
@@ -24,13 +25,23 @@ from hlo.codegen.entry.commands import (
     StoreScalar,
     UseConstant,
 )
+from hlo.codegen.launches.carried import Span
 from hlo.codegen.launches.control import write_branches, write_loop
-from hlo.codegen.launches.scalars import Scalar, ScalarWriter, Stored, formula, places_of
+from hlo.codegen.launches.early import with_early_scalars
+from hlo.codegen.launches.scalars import (
+    MOST_OPERATIONS,
+    Scalar,
+    ScalarWriter,
+    Stored,
+    formula,
+    places_of,
+)
 from hlo.codegen.launches.state import SLOT_BYTES, LaunchState, Task, alignment
 from hlo.codegen.llvm import Builder, Val, i64
 from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import Path, array_leaves
 from hlo.codegen.scalar.operations import Cplx
+from hlo.codegen.targets.base import Extent
 from hlo.codegen.targets.gpu.base import SHARE_THREADS, Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block as ThreadBlock
 from hlo.gpu import plan
@@ -72,6 +83,7 @@ class _Writer(LaunchState):
         self.calls: list[Instruction] = []
         # How many commands name each buffer, and the scalars that are results of the program.
         self._writers = Counter(_buffers(self.assignment.entry))
+        self._stored: set[Buffer] = set()
         self._delivered = {
             move.target: move.value
             for move in self.assignment.moves
@@ -86,7 +98,7 @@ class _Writer(LaunchState):
                 if not leaf.dims:
                     self.scalars[stored] = Stored(self.place(buffer), leaf)
         self.block(a.entry)
-        self.moves(a.moves)
+        self.moves([m for m in a.moves if m.target not in self._stored])
         self.flush()
         for function in [*self.module.functions.values()]:
             if function.linkage == "internal" and "noinline" in function.attributes:
@@ -107,8 +119,11 @@ class _Writer(LaunchState):
 
     def block(self, block: Block) -> None:
         """Write the steps of a computation."""
-        for command in block.commands:
+        for command in with_early_scalars(block.commands, self._sources):
             self._command(command)
+
+    def _sources(self, inst: Instruction) -> list[Instruction]:
+        return [self.live.of(leaf, ())[0] for leaf in self.reads(inst)]
 
     def _command(self, command: Command) -> None:
         match command:
@@ -141,17 +156,19 @@ class _Writer(LaunchState):
     # --- kernels ----------------------------------------------------------------------------------
 
     def _kernel(self, call: KernelCall) -> None:
+        self._deliver()
         leaves = array_leaves(call.inst)
         for (path, leaf), number in zip(leaves, call.results, strict=True):
             if not leaf.dims:
                 self._result_slot(call.inst, path, leaf, call.buffers[number])
         self.moves(call.moves)
-        self.flush()
         inputs, plan_ = call.inputs, call.plan.plan
         places = [self.place(x, at) for x, at in zip(call.buffers, call.offsets, strict=True)]
         places += [self.place(x) for x in call.scratch]
         places += [Place(Region.CONSTANTS, at) for at in call.tables]
         scalars = [self.scalar(x) for x in inputs.scalars]
+        if not self._is_carried(call, places, scalars):
+            self.flush()
         kernels = [
             self.kernels.emit(
                 call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
@@ -175,6 +192,47 @@ class _Writer(LaunchState):
             place = self.in_slots[buffer] = self.slot()
         self.scalars[inst, path] = Stored(place, leaf)
 
+    def _is_carried(
+        self, call: KernelCall, places: Sequence[Place], scalars: Sequence[Scalar]
+    ) -> bool:
+        """True when a kernel's first launch can compute what is to be computed before it."""
+        sizes = [buffer.size_bytes for buffer in (*call.buffers, *call.scratch)]
+        spans = [Span(place, size) for place, size in zip(places, sizes, strict=False)]
+        written = [spans[n] for n in {*call.results, *range(len(call.buffers), len(spans))}]
+        read = [Span(place) for place in places_of(scalars)]
+        made = {task.target for task in self.tasks if task.inst is not None}
+        if made.isdisjoint(span.place for span in read):
+            return self.is_apart(written, [*spans, *read])
+        # All threads compute what they read.
+        if any(task.inst is not None and not self._is_short(task.inst) for task in self.tasks):
+            return False
+        read = [span for span in read if span.place not in made]
+        own = [span for task in self.tasks for span in self.reads_of(task)]
+        return self.is_apart(written, [*spans, *read, *own])
+
+    def _is_short(self, inst: Instruction) -> bool:
+        """True for a scalar that each thread may compute from memory."""
+        stack, seen = [inst], {inst}
+        while stack and len(seen) <= MOST_OPERATIONS:
+            for operand in stack.pop().operands:
+                if operand not in seen and self.live.roles[operand] is Role.FUSED:
+                    seen.add(operand)
+                    stack.append(operand)
+        return len(seen) <= MOST_OPERATIONS
+
+    def _deliver(self) -> None:
+        """Have what runs next store the results of the program that are known by now."""
+        if self.depth:
+            return
+        for move in self.assignment.moves:
+            if not isinstance(move, StoreScalar) or move.target in self._stored:
+                continue
+            known = self.scalars.get(move.value)
+            if known is not None and move.target.origin is Origin.OUTPUT:
+                if not self._writers[move.target]:
+                    self._stored.add(move.target)
+                    self.moves([move])
+
     def _call(
         self, inst: Instruction, emitted: Emitted, places: Sequence[Place],
         scalars: Sequence[Scalar], work: Work,
@@ -183,40 +241,60 @@ class _Writer(LaunchState):
         b = Builder(self.module)
         b.is_careful = True
         function, extent = self.module.functions[emitted.function], emitted.extent
-        read = [p for p in places_of(scalars) if p not in places]
-        names = [f"%p{n}" for n in range(len(places) + len(read))]
-        pointers = dict(zip([*places, *read], names, strict=True))
-        writer = ScalarWriter(b, self.live, pointers.__getitem__)
-        arguments = [Val("ptr", name) for name in names[: len(places)]]
+        tasks, self.tasks = self.tasks, []
+        names = [f"%p{n}" for n in range(len(places))]
+        known, others = dict(zip(places, names, strict=True)), dict[Place, str]()
+
+        def pointer(place: Place) -> str:
+            return known.get(place) or others.setdefault(place, f"%p{len(places) + len(others)}")
+
+        writer = ScalarWriter(b, self.live, pointer)
+        targets = {task.target for task in tasks}
+        if not targets.isdisjoint(places_of(scalars)):
+            for task in tasks:
+                if task.inst is not None:
+                    self.task_value(b, writer, task, pointer)
+        arguments = [Val("ptr", name) for name in names]
         for value in map(writer.value, scalars):
             arguments += [value.re, value.im] if isinstance(value, Cplx) else [value]
+        grid = extent if isinstance(extent, Grid) else self._shared_out(extent)
+        if tasks:
+            first = ThreadBlock(b, self.gpu).global_index(grid.threads)
+            with b.when(b.compare("eq", first, 0)):
+                self.store_all(b, writer, tasks, pointer)
         if isinstance(extent, Grid):
-            grid = extent
             b.call_void(emitted.function, arguments)
         else:
-            grid = self._by_shares(b, emitted, arguments)
+            self._by_shares(b, emitted, arguments, grid)
         b.ret()
         # As the kernel says of its parameters.
-        parameters = []
-        for n, (place, name) in enumerate(zip([*places, *read], names, strict=True)):
-            said = "readonly"
-            if n < len(places):
-                said = " ".join(w for w in function.parameters[n].split()[1:-1])
-            parameters.append(f"ptr align {alignment(place)} {said} {name}".replace("  ", " "))
+        said = [" ".join(words.split()[1:-1]) for words in function.parameters[: len(places)]]
+        said += ["" if place in targets else "readonly" for place in others]
+        every = {**dict(enumerate(places)), **dict(enumerate(others, len(places)))}
+        parameters = [
+            f"ptr align {alignment(place)} {said[n]} %p{n}".replace("  ", " ")
+            for n, place in every.items()
+        ]
         stem = emitted.function.removeprefix("kernel.")
-        self.launch(stem, b, parameters, (*places, *read), grid, inst, work)
+        self.launch(stem, b, parameters, (*places, *others), grid, inst, work)
 
-    def _by_shares(self, b: Builder, emitted: Emitted, arguments: Sequence[Val]) -> Grid:
-        """Call a kernel that is written for processors, each thread for a share of its own."""
-        extent = emitted.extent
+    def _shared_out(self, extent: Extent) -> Grid:
+        """Return the grid of a kernel that is written for processors: threads have shares."""
         share = -(-extent.iterations // self.gpu.most_shares)
         shares = -(-extent.iterations // share)
         threads = min(SHARE_THREADS, -(-shares // self.gpu.lanes) * self.gpu.lanes)
-        begin = b.mul(ThreadBlock(b, self.gpu).global_index(threads), share)
-        with b.when(b.compare("slt", begin, extent.iterations)):
-            end = b.minimum(b.add(begin, share), extent.iterations)
-            b.call_void(emitted.function, [*arguments, i64(begin), i64(end)])
         return Grid(extent.iterations, extent.cost, -(-shares // threads), threads)
+
+    def _by_shares(
+        self, b: Builder, emitted: Emitted, arguments: Sequence[Val], grid: Grid
+    ) -> None:
+        """Call a kernel that is written for processors, each thread for a share of its own."""
+        count = grid.iterations
+        share = -(-count // self.gpu.most_shares)
+        begin = b.mul(ThreadBlock(b, self.gpu).global_index(grid.threads), share)
+        with b.when(b.compare("slt", begin, count)):
+            end = b.minimum(b.add(begin, share), count)
+            b.call_void(emitted.function, [*arguments, i64(begin), i64(end)])
 
     # --- the host ---------------------------------------------------------------------------------
 

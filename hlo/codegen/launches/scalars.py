@@ -20,7 +20,7 @@ from hlo.ir import Instruction
 from hlo.values.types import ArrayShape
 
 # A scalar that takes more instructions is kept.
-_MOST_OPERATIONS = 24
+MOST_OPERATIONS = 24
 
 
 @dataclass(frozen=True)
@@ -106,4 +106,4 @@ def formula(
             return None
         operands[leaf] = found
         operations += found.operations if isinstance(found, Formula) else 0
-    return Formula(inst, operands, operations) if operations <= _MOST_OPERATIONS else None
+    return Formula(inst, operands, operations) if operations <= MOST_OPERATIONS else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from hlo.codegen.entry.commands import (
 )
 from hlo.codegen.entry.functions import ElementFunctions
 from hlo.codegen.entry.state import store_scalar
+from hlo.codegen.launches.carried import Span, meet
 from hlo.codegen.launches.scalars import Scalar, ScalarWriter, Stored, places_of
 from hlo.codegen.launches.work import KernelWork
 from hlo.codegen.llvm import Builder, ModuleBuilder, Val
@@ -78,6 +79,8 @@ class LaunchState(ABC):
         self.scalars: dict[Storage, Scalar] = {}
         self.instructions: dict[str, Instruction] = {}
         self.num_slots = 0
+        # How many loops and branches are being written.
+        self.depth = 0
         # Buffers of scalars that kernels write to slots instead.
         self.in_slots: dict[Buffer, Place] = {}
         # The names of kernels by their code.
@@ -131,8 +134,10 @@ class LaunchState(ABC):
         self.flush()
         outer, self.steps = self.steps, []
         inner = self.steps
+        self.depth += 1
         yield inner
         self.flush()
+        self.depth -= 1
         self.steps = outer
 
     def moves(self, moves: Sequence[Move]) -> None:
@@ -144,10 +149,10 @@ class LaunchState(ABC):
                 if value != Stored(target, move.shape):
                     self.tasks.append(Task(target, move.shape, value))
             elif not is_empty(move.shape):
-                self.flush()
-                self.steps.append(
-                    plan.Copy(target, self.place(move.source), size_bytes(move.shape))
-                )
+                source, size = self.place(move.source), size_bytes(move.shape)
+                if not self.is_apart([Span(target, size)], [Span(source, size)]):
+                    self.flush()
+                self.steps.append(plan.Copy(target, source, size))
 
     def assign(self, slots: Mapping[Path, Stored], values: Instruction) -> None:
         """Write parallel assignments of the scalars of a value to slots."""
@@ -195,39 +200,54 @@ class LaunchState(ABC):
         if not self.tasks:
             return
         tasks, self.tasks = self.tasks, []
-        places: dict[Place, None] = {}
-        for task in tasks:
-            if task.value is not None:
-                places |= dict.fromkeys(places_of([task.value]))
-                continue
-            assert task.inst is not None
-            for leaf in self.reads(task.inst):
-                place = self.leaf_place(leaf)
-                if place is not None:
-                    places[place] = None
-                else:
-                    places |= dict.fromkeys(places_of([self.scalar(leaf)]))
-        # What tasks before have computed is at hand.
-        written = {task.target for task in tasks}
-        read = [p for p in places if p not in written or p in self._read_before(tasks)]
         b = Builder(self.module)
         b.is_careful = True
-        pointers = {p: f"%p{n}" for n, p in enumerate(dict.fromkeys([*read, *written]))}
-        writer = ScalarWriter(b, self.live, pointers.__getitem__)
-        values = [self._task_value(b, writer, task, pointers) for task in tasks]
-        for task, value in zip(tasks, values, strict=True):
-            store_scalar(b, task.shape, value, pointers[task.target])
+        names: dict[Place, str] = {}
+
+        def pointer(place: Place) -> str:
+            return names.setdefault(place, f"%p{len(names)}")
+
+        writer = ScalarWriter(b, self.live, pointer)
+        self.store_all(b, writer, tasks, pointer)
         b.ret()
-        parameters = [f"ptr align {alignment(p)} {name}" for p, name in pointers.items()]
-        self.launch("scalars", b, parameters, tuple(pointers), Grid(1), None)
+        parameters = [f"ptr align {alignment(p)} {name}" for p, name in names.items()]
+        self.launch("scalars", b, parameters, tuple(names), Grid(1), None)
 
-    def _read_before(self, tasks: Sequence[Task]) -> set[Place]:
-        """Return what tasks read of what others of them write: the state of loops."""
-        return {p for t in tasks if t.value is not None for p in places_of([t.value])}
+    def store_all(
+        self, b: Builder, writer: ScalarWriter, tasks: Sequence[Task],
+        pointer: Callable[[Place], str],
+    ) -> None:  # fmt: skip
+        """Compute all tasks, then store them: some read what others write."""
+        values = [self.task_value(b, writer, task, pointer) for task in tasks]
+        for task, value in zip(tasks, values, strict=True):
+            store_scalar(b, task.shape, value, pointer(task.target))
 
-    def _task_value(
-        self, b: Builder, writer: ScalarWriter, task: Task, pointers: Mapping[Place, str]
+    def reads_of(self, task: Task) -> list[Span]:
+        """Return the memory that a task reads, but for what tasks before it compute."""
+        made = {t.target for t in self.tasks if t.inst is not None}
+        if task.value is not None:
+            return [Span(place) for place in places_of([task.value]) if place not in made]
+        assert task.inst is not None
+        found: list[Span] = []
+        for leaf in self.reads(task.inst):
+            place = self.leaf_place(leaf)
+            if place is not None:
+                found.append(Span(place, size_bytes(leaf.array_shape)))
+            else:
+                found += [Span(p) for p in places_of([self.scalar(leaf)]) if p not in made]
+        return found
+
+    def is_apart(self, written: Sequence[Span], read: Sequence[Span]) -> bool:
+        """True when a step that writes and reads memory may come before what is to be computed."""
+        targets = [Span(task.target) for task in self.tasks]
+        if meet(targets, [*written, *read]):
+            return False
+        return not any(meet(self.reads_of(task), written) for task in self.tasks)
+
+    def task_value(
+        self, b: Builder, writer: ScalarWriter, task: Task, pointer: Callable[[Place], str]
     ) -> Value:
+        """Return the value of a task. pointer: returns the address of a place."""
         if task.value is not None:
             value = writer.value(task.value)
             if task.is_branch:
@@ -240,7 +260,7 @@ class LaunchState(ABC):
             place = self.leaf_place(leaf)
             if place is None:
                 return writer.value(self.scalar(leaf))
-            return load(b, leaf.array_shape, pointers[place], indices)
+            return load(b, leaf.array_shape, pointer(place), indices)
 
         found = ElementEmitter(b, self.live.roles, read).compute(task.inst, ())
         writer.know(Stored(task.target, task.shape), found)
