@@ -51,7 +51,7 @@ def test_every_type(et: str) -> None:
 @pytest.mark.parametrize(
     "sizes",
     [(1, 1, 1), (1, 300, 64), (300, 1, 64), (2, 2, 5000), (16, 16, 3000), (129, 127, 17),
-     (8, 8, 8), (7, 500, 500), (3, 4, 0), (0, 4, 3)],
+     (8, 8, 8), (7, 500, 500), (3, 4, 0), (0, 4, 3), (65, 65, 3001)],
 )  # fmt: skip
 def test_sizes(sizes: tuple[int, int, int]) -> None:
     check_emulated(dot(sizes))

@@ -35,10 +35,11 @@ def check_members(inst: Instruction, frame: Frame, members: np.ndarray) -> None:
 
 
 def check_whole_warps(inst: Instruction, frame: Frame) -> None:
-    """Check that all lanes of each warp are active. Raises HloError."""
+    """Check that all lanes of each warp which is here are active. Raises HloError."""
     if frame.mask is None:
         return
-    missing = ~frame.active
+    # Frames have rows of warps that have ended, too.
+    missing = frame.active.any(axis=1, keepdims=True) & ~frame.active
     if missing.any():
         frame.batch.problem(
             Kind.INACTIVE_LANE, "is not there where all lanes of its warp have to be",
