@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 
 from hlo.codegen.launches.program import write_launches
 from hlo.compiler.constants import need_constants
+from hlo.compiler.gpu_calls import host_calls
 from hlo.compiler.lowering import Clock, optimized, parameters_of, plan_optimized
-from hlo.errors import HloError
-from hlo.ir import Instruction, Module
+from hlo.ir import Module
 from hlo.objects.gpu.code import GpuCode
 from hlo.objects.gpu.targets import GpuPlatform
 from hlo.objects.interface import Interface, Level
 from hlo.objects.metadata import add_metadata
-from hlo.ops.host.custom_targets import CHECK_SIZE
 from hlo.runtime.cache import digest
 from hlo.runtime.program import constant_data
 from hlo.version import __version__
@@ -42,35 +40,18 @@ def translate_for_gpu(
             program.module, [], source, module.entry.span, f"hlo-tools {__version__}",
             has_tables=False,
         )  # fmt: skip
-    plan = program.plan
+    plan, calls = program.plan, host_calls(program.calls, module.device_counts)
     constants = constant_data(plan.constant_bytes, plan.constants)[: plan.constant_bytes]
     interface = Interface(
         symbol, module.name, parameters_of(module), planned.result,
         plan.arena_bytes + plan.scalar_bytes, aliases=tuple(plan.aliases), triple=gpu.triple,
-        levels=(Level(gpu.cpu, ()),), cost=asdict(planned.cost),
+        levels=(Level(gpu.cpu, ()),), cost=asdict(planned.cost), imports=calls.imports,
+        uses_host=calls.uses_host,
         digest=digest(
             [program.module.to_text().encode(), str(plan.steps).encode(), constants.data]
         ),
     )  # fmt: skip
-    problem, checks = _host_calls(program.calls)
     return GpuCode(
-        interface, platform, program.module, plan, checks, problem, source or module.name, has_cubin
-    )
-
-
-def _host_calls(calls: Sequence[Instruction]) -> tuple[HloError | None, dict[int, str]]:
-    """Return why C programs cannot make the calls of the host, or the messages of size checks."""
-    checks: dict[int, str] = {}
-    for number, inst in enumerate(calls):
-        if inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE:
-            checks[number] = str(inst.annotations["backend_config"])
-            continue
-        what = inst.opcode
-        if what == "custom-call":
-            what += f" of {inst.custom_call_target}"
-        problem = HloError.at(
-            "no-launcher", f"{inst.name}: {what} runs on the host, where C programs that run code "
-            "of a GPU have no functions for it", inst.span,
-        )  # fmt: skip
-        return problem, {}
-    return None, checks
+        interface, platform, program.module, plan, calls.steps, calls.problem,
+        source or module.name, has_cubin,
+    )  # fmt: skip

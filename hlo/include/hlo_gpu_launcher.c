@@ -15,7 +15,7 @@ typedef struct hlo_gpu_step {
   uint32_t kind;
   uint32_t number;
 } hlo_gpu_step;
-enum { HLO_LAUNCH, HLO_COPY, HLO_LOOP, HLO_SWITCH, HLO_CHECK };
+enum { HLO_LAUNCH, HLO_COPY, HLO_LOOP, HLO_SWITCH, HLO_CHECK, HLO_ID, HLO_CALL };
 
 /* Steps one after the other, from the first up to before the last. */
 typedef struct hlo_gpu_steps {
@@ -66,6 +66,28 @@ typedef struct hlo_gpu_check {
   int status;
 } hlo_gpu_check;
 
+/* The number of the replica, or of the partition, that the program runs as. */
+typedef struct hlo_gpu_id {
+  hlo_gpu_place place;
+  int is_partition;
+} hlo_gpu_id;
+
+/* Calls a function of the host, by its number in the table. Its arrays are those from the first on:
+ * operands, then results. */
+typedef struct hlo_gpu_call {
+  const struct hlo_ffi_op *operation;
+  uint32_t function;
+  uint32_t first;
+  uint32_t operand_count, result_count;
+} hlo_gpu_call;
+
+/* An array of the device, and where it is meanwhile in the program's memory of the host. */
+typedef struct hlo_gpu_call_array {
+  hlo_gpu_place place;
+  uint64_t bytes;
+  uint64_t at;
+} hlo_gpu_call_array;
+
 typedef struct hlo_gpu_kernel {
   const char *name;
   uint32_t shared_bytes;
@@ -90,6 +112,11 @@ typedef struct hlo_gpu_plan {
   const hlo_gpu_switch *switches;
   const hlo_gpu_steps *branches;
   const hlo_gpu_check *checks;
+  const hlo_gpu_id *ids;
+  const hlo_gpu_call *calls;
+  const hlo_gpu_call_array *call_arrays;
+  uint32_t most_call_arrays;
+  uint64_t host_bytes;
   const hlo_gpu_kernel *kernels;
   uint32_t kernel_count, most_parameters;
   const hlo_array *inputs, *outputs;
@@ -118,8 +145,11 @@ typedef struct hlo_gpu_program {
   CUdeviceptr *regions;
   CUdeviceptr *addresses;
   void **parameters;
-  /* Memory of the host that copies from the device need not stage. */
-  void *word;
+  /* Memory of the host that copies need not stage: a scalar, then the arrays of a call. */
+  unsigned char *host_memory;
+  void **call_arrays;
+  /* Who runs the program, and its functions; null if it needs none. */
+  const struct hlo_host *host;
   char message[512];
 } hlo_gpu_program;
 
@@ -134,6 +164,9 @@ static const char *hlo_gpu_text(const hlo_gpu_plan *plan, int status) {
     case HLO_BAD_PROCESSOR: return "the device does not run code of this architecture";
     case HLO_NO_MEMORY: return "no memory of the host";
     case HLO_BAD_ARGUMENT: return "an address is null, or not aligned";
+#ifdef HLO_CALL_FAILED
+    case HLO_CALL_FAILED: return "a function of the host fails";
+#endif
     default: break;
   }
   if (message >= 0 && message < plan->message_count) return plan->messages[message];
@@ -173,10 +206,10 @@ static int hlo_gpu_run_launch(hlo_gpu_program *p, const hlo_gpu_launch *launch, 
 /* Reads a few bytes when all launches before are done. */
 static int hlo_gpu_read(hlo_gpu_program *p, hlo_gpu_place place, size_t bytes, CUstream stream,
                         void *value) {
-  int status = (int)cuMemcpyDtoHAsync(p->word, hlo_gpu_address(p, place), bytes, stream);
+  int status = (int)cuMemcpyDtoHAsync(p->host_memory, hlo_gpu_address(p, place), bytes, stream);
   if (status == 0) status = (int)cuStreamSynchronize(stream);
   if (status != 0) return hlo_gpu_failed(p, status, "reading a scalar", "");
-  memcpy(value, p->word, bytes);
+  memcpy(value, p->host_memory, bytes);
   return 0;
 }
 
@@ -233,6 +266,65 @@ static int hlo_gpu_run_copy(hlo_gpu_program *p, const hlo_gpu_copy *copy, CUstre
   return status == 0 ? 0 : hlo_gpu_failed(p, status, "a copy", "");
 }
 
+#ifdef HLO_FFI_H
+/* Only programs that use the host have its declarations. */
+
+static int hlo_gpu_run_id(hlo_gpu_program *p, const hlo_gpu_id *id, CUstream stream) {
+  uint32_t number = 0;
+  int status;
+  if (p->host != NULL) number = id->is_partition ? p->host->partition_id : p->host->replica_id;
+  status = (int)cuMemsetD32Async(hlo_gpu_address(p, id->place), number, 1, stream);
+  return status == 0 ? 0 : hlo_gpu_failed(p, status, "writing the number of the device", "");
+}
+
+/* Calls a function on arrays that are in the host's memory. */
+static int hlo_gpu_call_function(hlo_gpu_program *p, const hlo_gpu_call *call) {
+  const hlo_host *host = p->host;
+  const hlo_ffi_import *import = host == NULL ? NULL : &host->imports[call->function];
+  hlo_ffi_call made = {(int64_t)sizeof made, NULL, call->operation, NULL, NULL, NULL, 0};
+  const char *why = "there is no function for it";
+  if (import != NULL && import->function != NULL) {
+    made.state = import->state;
+    made.operands = (const void *const *)p->call_arrays;
+    made.results = p->call_arrays + call->operand_count;
+    made.message = host->message;
+    made.message_size = host->message_size;
+    if (made.message != NULL && made.message_size > 0) made.message[0] = 0;
+    if (import->function(&made) == 0) return 0;
+    why = made.message != NULL && made.message_size > 0 && made.message[0] != 0
+              ? made.message
+              : "the function fails";
+  }
+  snprintf(p->message, sizeof p->message, "%s: %s", call->operation->target, why);
+  return HLO_CALL_FAILED;
+}
+
+static int hlo_gpu_run_call(hlo_gpu_program *p, const hlo_gpu_call *call, CUstream stream) {
+  const hlo_gpu_call_array *arrays = &p->plan->call_arrays[call->first];
+  const hlo_gpu_call_array *results = arrays + call->operand_count;
+  int status = 0;
+  for (uint32_t i = 0; i < call->operand_count + call->result_count; i++) {
+    p->call_arrays[i] = p->host_memory + arrays[i].at;
+  }
+  for (uint32_t i = 0; i < call->operand_count && status == 0; i++) {
+    if (arrays[i].bytes == 0) continue;
+    status = (int)cuMemcpyDtoHAsync(p->host_memory + arrays[i].at,
+                                    hlo_gpu_address(p, arrays[i].place), arrays[i].bytes, stream);
+  }
+  /* Copies of an earlier call from the same memory have ended then, too. */
+  if (status == 0) status = (int)cuStreamSynchronize(stream);
+  if (status != 0) return hlo_gpu_failed(p, status, "operands of ", call->operation->target);
+  status = hlo_gpu_call_function(p, call);
+  if (status != 0) return status;
+  for (uint32_t i = 0; i < call->result_count && status == 0; i++) {
+    if (results[i].bytes == 0) continue;
+    status = (int)cuMemcpyHtoDAsync(hlo_gpu_address(p, results[i].place),
+                                    p->host_memory + results[i].at, results[i].bytes, stream);
+  }
+  return status == 0 ? 0 : hlo_gpu_failed(p, status, "results of ", call->operation->target);
+}
+#endif
+
 static int hlo_gpu_run_steps(hlo_gpu_program *p, hlo_gpu_steps steps, CUstream stream) {
   const hlo_gpu_plan *plan = p->plan;
   int status = 0;
@@ -243,6 +335,10 @@ static int hlo_gpu_run_steps(hlo_gpu_program *p, hlo_gpu_steps steps, CUstream s
       case HLO_COPY: status = hlo_gpu_run_copy(p, &plan->copies[step.number], stream); break;
       case HLO_LOOP: status = hlo_gpu_run_loop(p, &plan->loops[step.number], stream); break;
       case HLO_SWITCH: status = hlo_gpu_run_switch(p, &plan->switches[step.number], stream); break;
+#ifdef HLO_FFI_H
+      case HLO_ID: status = hlo_gpu_run_id(p, &plan->ids[step.number], stream); break;
+      case HLO_CALL: status = hlo_gpu_run_call(p, &plan->calls[step.number], stream); break;
+#endif
       default: status = hlo_gpu_run_check(p, &plan->checks[step.number], stream); break;
     }
   }
@@ -285,11 +381,13 @@ static void hlo_gpu_leave(void) {
 static int hlo_gpu_is_bad(CUdeviceptr address) { return address == 0 || address % 16 != 0; }
 
 static int hlo_gpu_run(hlo_gpu_program *p, const hlo_device_address *in,
-                       const hlo_device_address *out, CUstream stream) {
+                       const hlo_device_address *out, CUstream stream,
+                       const struct hlo_host *host) {
   const hlo_gpu_plan *plan;
   int status;
   if (p == NULL) return HLO_BAD_ARGUMENT;
   plan = p->plan;
+  p->host = host;
   status = hlo_gpu_enter(p);
   if (status != 0) return status;
   for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
@@ -366,9 +464,11 @@ static int hlo_gpu_copy_results(hlo_gpu_program *p, void *const *out) {
   return 0;
 }
 
-static int hlo_gpu_call(hlo_gpu_program *p, const void *const *in, void *const *out) {
+static int hlo_gpu_run_on_host(hlo_gpu_program *p, const void *const *in, void *const *out,
+                               const struct hlo_host *host) {
   int status, finished;
   if (p == NULL) return HLO_BAD_ARGUMENT;
+  p->host = host;
   status = hlo_gpu_enter(p);
   if (status != 0) return status;
   status = hlo_gpu_place_arrays(p);
@@ -393,7 +493,7 @@ static void hlo_gpu_destroy(hlo_gpu_program *p) {
     }
     if (p->arrays != 0) (void)cuMemFree(p->arrays);
     if (p->memory != 0) (void)cuMemFree(p->memory);
-    if (p->word != NULL) (void)cuMemFreeHost(p->word);
+    if (p->host_memory != NULL) (void)cuMemFreeHost(p->host_memory);
     if (p->module != NULL) (void)cuModuleUnload(p->module);
     hlo_gpu_leave();
   }
@@ -402,6 +502,7 @@ static void hlo_gpu_destroy(hlo_gpu_program *p) {
   free(p->regions);
   free(p->addresses);
   free(p->parameters);
+  free(p->call_arrays);
   free(p);
 }
 
@@ -413,7 +514,10 @@ static int hlo_gpu_allocate_tables(hlo_gpu_program *p) {
   p->regions = calloc(HLO_ARRAYS + arrays, sizeof *p->regions);
   p->addresses = calloc(parameters + 1, sizeof *p->addresses);
   p->parameters = calloc(parameters + 1, sizeof *p->parameters);
-  if (!p->functions || !p->regions || !p->addresses || !p->parameters) return HLO_NO_MEMORY;
+  p->call_arrays = calloc(plan->most_call_arrays + (size_t)1, sizeof *p->call_arrays);
+  if (!p->functions || !p->regions || !p->addresses || !p->parameters || !p->call_arrays) {
+    return HLO_NO_MEMORY;
+  }
   for (size_t i = 0; i < parameters; i++) p->parameters[i] = &p->addresses[i];
   return 0;
 }
@@ -469,11 +573,18 @@ static uint64_t hlo_gpu_device_bytes(const hlo_gpu_plan *plan) {
          hlo_gpu_padded(plan->scalar_bytes);
 }
 
+static int hlo_gpu_allocate_host(hlo_gpu_program *p) {
+  void *memory = NULL;
+  int status = (int)cuMemAllocHost(&memory, p->plan->host_bytes);
+  if (status == 0) p->host_memory = memory;
+  return status;
+}
+
 static int hlo_gpu_allocate(hlo_gpu_program *p) {
   const hlo_gpu_plan *plan = p->plan;
   uint64_t bytes = hlo_gpu_device_bytes(plan);
   int status = (int)cuStreamCreate(&p->stream, CU_STREAM_NON_BLOCKING);
-  if (status == 0) status = (int)cuMemAllocHost(&p->word, 16);
+  if (status == 0) status = hlo_gpu_allocate_host(p);
   if (status == 0 && bytes != 0) status = (int)cuMemAlloc(&p->memory, bytes);
   if (status != 0) return status;
   p->regions[HLO_CONSTANTS] = p->memory;

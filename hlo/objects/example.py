@@ -82,7 +82,7 @@ def example(
     build = f"{compiler} -O2 example.c {shlex.join(objects)} -o {program}"
     return _SOURCE.format(
         symbol=interface.symbol, source=comment(source), build=build, program=program,
-        header=header, transfer=TRANSFER, outside="\n".join(_outside(interface)),
+        header=header, transfer=TRANSFER, outside="\n".join(function_stubs(interface)),
         body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
     )  # fmt: skip
 
@@ -172,7 +172,7 @@ def _body(interface: Interface) -> list[str]:
         f"for (int i = 0; i < {name}_OUTPUTS; i++) out[i] = memory({name}_outputs[i].bytes);",
         f"void *workspace = memory({name}_WORKSPACE_BYTES);",
         "",
-        *_host_table(interface),
+        *host_table(interface),
         f"int status = {_call(interface)};",
         *_refused(interface),
         "if (status != 0) {",
@@ -250,7 +250,7 @@ def shown_result(number: int, leaf: Leaf, name: str) -> list[str]:
     ]
 
 
-def _outside(interface: Interface) -> list[str]:
+def function_stubs(interface: Interface) -> list[str]:
     """Return stubs of the external functions that the code calls."""
     if not interface.uses_host:
         return []
@@ -266,7 +266,8 @@ def _outside(interface: Interface) -> list[str]:
     return lines
 
 
-def _host_table(interface: Interface) -> list[str]:
+def host_table(interface: Interface) -> list[str]:
+    """Return the lines that fill the table of those."""
     if not interface.uses_host:
         return []
     count = len(interface.imports)

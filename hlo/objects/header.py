@@ -158,11 +158,17 @@ def _sizes(interface: Interface) -> list[tuple[str, str]]:
     own = [
         (f"{name}_WORKSPACE_BYTES", _size(interface.workspace_bytes)),
         (f"{name}_WORKSPACE_ALIGNMENT", str(ALIGNMENT)),
+        *import_count(interface),
     ]
     if interface.uses_host:
-        own.append((f"{name}_IMPORTS", str(len(interface.imports))))
         own.append((f"{name}_COLLECTIVES", str(len(interface.collectives))))
     return [*counts, *own, *sizes]
+
+
+def import_count(interface: Interface) -> list[tuple[str, str]]:
+    """Return the macro for the number of functions in the host's table, if there is a table."""
+    count = str(len(interface.imports))
+    return [(f"{interface.symbol}_IMPORTS", count)] if interface.uses_host else []
 
 
 def array_sizes(interface: Interface) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -182,7 +188,7 @@ def macros(values: list[tuple[str, str]]) -> list[str]:
 
 def _functions(interface: Interface) -> list[str]:
     name = interface.symbol
-    host = [] if not interface.uses_host else ["const struct hlo_host *host"]
+    host = host_parameter(interface)
     lines = [
         *described_arrays(interface),
         " *",
@@ -193,7 +199,7 @@ def _functions(interface: Interface) -> list[str]:
     if interface.aliases:
         lines.append(" * result's is overwritten, any other is copied there first.")
     lines += _workspace_note(interface)
-    lines += _host_note(interface)
+    lines += host_note(interface, "Returns n + 1 when the function number n fails.")
     refused = "HLO_BAD_WORKSPACE"
     if interface.asks_processor:
         refused += " or HLO_BAD_PROCESSOR"
@@ -264,8 +270,13 @@ def _with_attributes(which: Import) -> str:
     return which.opcode + attributes.partition(", metadata=")[0]
 
 
-def _host_note(interface: Interface) -> list[str]:
-    """Describe the table of external functions."""
+def host_parameter(interface: Interface) -> list[str]:
+    """Return the parameter for the table of external functions, if there are any."""
+    return ["const struct hlo_host *host"] if interface.uses_host else []
+
+
+def host_note(interface: Interface, failure: str) -> list[str]:
+    """Describe the table of external functions. failure: what happens when one of them fails."""
     if not interface.uses_host:
         return []
     lines = [" * host: who calls, and the functions that are called; see hlo_ffi.h. In this order:"]
@@ -274,7 +285,7 @@ def _host_note(interface: Interface) -> list[str]:
         for n, i in enumerate(interface.imports)
     ]
     if interface.imports:
-        lines.append(" * Returns n + 1 when the function number n fails.")
+        lines.append(f" * {failure}")
     else:
         lines = [" * host: who calls; see hlo_ffi.h. Null counts as replica 0 of partition 0."]
     if interface.collectives:
@@ -322,11 +333,10 @@ def comment(text: str) -> str:
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 
 
-def c_string(text: str) -> str:
+def c_string(text: str | bytes) -> str:
     """Return a C string literal."""
-    body = "".join(
-        chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode()
-    )
+    data = text if isinstance(text, bytes) else text.encode()
+    body = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in data)
     return f'"{body}"'
 
 

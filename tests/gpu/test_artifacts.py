@@ -50,9 +50,9 @@ ENTRY main {
   ROOT r = (f32[5,7], s64[4]) tuple(e, k)
 }
 """
-CALLS_OUT = """HloModule m
+SENT = """HloModule m, replica_count=2
 ENTRY e { x = f32[3] parameter(0)
-  ROOT y = f32[3] custom-call(x), custom_call_target="f", api_version=API_VERSION_TYPED_FFI }
+  ROOT y = f32[3] collective-permute(x), source_target_pairs={{0,1},{1,0}} }
 """
 TARGET = ["--target", "nvptx64", "--cpu", "sm_90"]
 
@@ -268,11 +268,11 @@ def test_what_is_said_no_to(args: list[str], message: str) -> None:
     assert [p.name for p in Path().iterdir()] == ["m.hlo"]
 
 
-def test_calls_of_the_host_are_named() -> None:
-    Path("h.hlo").write_text(CALLS_OUT)
+def test_what_needs_other_devices_is_named() -> None:
+    Path("h.hlo").write_text(SENT)
     done = run("h.hlo", *TARGET, "-o", "h.ptx", "-o", "h.c")
     assert done.exit_code == 1 and not Path("h.ptx").exists()
-    assert "h.hlo:3:" in done.stderr and "y: custom-call of f runs on the host" in done.stderr
+    assert "h.hlo:3:" in done.stderr and "y: collective-permute needs other devices" in done.stderr
     good("h.hlo", *TARGET, "-o", "h.ptx")
 
 

@@ -16,17 +16,15 @@ from hlo.compiler.gpu_translation import translate_for_gpu
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.text import parse
-from hlo.objects.gpu.code import GpuCode
 from hlo.objects.gpu.targets import gpu_platform
 from hlo.testing.compare import compare
+from tests.gpu.launchers import SANITIZED, code_of, run_program, write_code, write_example
 from tests.gpu.stub_driver.library import CLEAN, build_driver, build_program, environment
 from tests.harness.c_programs import arguments
 from tests.harness.native import logical, physical
 from tests.harness.oracle import leaves
 from tests.harness.paths import EXAMPLES, ROOT
 from tests.sweeps.compare_launchers import compare_launchers, examples, generated
-
-SANITIZED = "-fsanitize=address,undefined"
 
 # Loops that the host runs, with data-dependent and with known turns; state in place, scalars.
 LOOPS = """HloModule loops, input_output_alias={ {1}: (1, {}, may-alias) }
@@ -127,31 +125,6 @@ ENTRY e { x = f32[100] parameter(0)
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_driver(tmp_path_factory.mktemp("driver"))
-
-
-def code_of(text: str, symbol: str = "m", cpu: str = "sm_90") -> GpuCode:
-    return translate_for_gpu(parse(text), gpu_platform("nvptx64", cpu), symbol, source="m.hlo")
-
-
-def write_example(folder: Path, text: str, driver: Path) -> GpuCode:
-    """Build the example of a module."""
-    code = code_of(text)
-    for path, data in code.example("m.hlo", str(folder)).items():
-        Path(path).write_bytes(data)
-    build_program(folder, ["example.c", "m.c"], driver, SANITIZED)
-    return code
-
-
-def run_program(
-    folder: Path, driver: Path, *args: str, **environ: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a program; what it has not given back is in `report`."""
-    report = folder / "report"
-    report.unlink(missing_ok=True)
-    return subprocess.run(
-        ["./program", *args], cwd=folder, capture_output=True, text=True, check=False,
-        env=environment(driver, HLO_STUB_REPORT=str(report), **environ),
-    )  # fmt: skip
 
 
 def run_example(folder: Path, text: str, args: Sequence[Any], driver: Path) -> None:
@@ -403,10 +376,7 @@ ENTRY e { y = f32[100] parameter(0)
 
 def test_programs_beside_each_other(tmp_path: Path, driver: Path) -> None:
     for symbol, text in (("a", SMALL), ("b", DOUBLE)):
-        code = code_of(text, symbol)
-        (tmp_path / f"{symbol}.c").write_bytes(code.write(".c", f"{symbol}.c"))
-        for path, data in code.headers("m.hlo", str(tmp_path / f"{symbol}.h")).items():
-            Path(path).write_bytes(data)
+        write_code(tmp_path, text, symbol)
     (tmp_path / "caller.c").write_text(CALLER.replace("6 *", "5 *"))
     build_program(tmp_path, ["caller.c", "a.c", "b.c"], driver, SANITIZED)
     done = run_program(tmp_path, driver)

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -18,9 +18,10 @@ from hlo.gpu.ptxas import assemble
 from hlo.llvm import LlvmModule
 from hlo.objects.archive import archive
 from hlo.objects.exports import Reserved
+from hlo.objects.gpu.calls import HostStep
 from hlo.objects.gpu.example import gpu_example_texts
 from hlo.objects.gpu.header import gpu_exports, gpu_header
-from hlo.objects.gpu.launcher import DRIVER, Embedded, constants_of, launcher
+from hlo.objects.gpu.launcher import DRIVER, FUNCTIONS, Embedded, constants_of, launcher
 from hlo.objects.gpu.targets import GpuPlatform
 from hlo.objects.interface import Interface
 from hlo.runtime.assembly import assembly_of, optimized_text
@@ -30,7 +31,7 @@ from hlo.runtime.assembly import assembly_of, optimized_text
 class GpuCode:
     """Kernels in LLVM IR, and the plan by which they are launched.
 
-    size_checks: messages of the calls of the host that C programs make themselves, by number.
+    host_steps: what C programs do for the calls of the host, by number.
     problem: why there is no C program of it, or None. source: what the module was read from.
     has_cubin: C programs hold machine code, not PTX.
     """
@@ -39,7 +40,7 @@ class GpuCode:
     platform: GpuPlatform
     module: LlvmModule
     plan: LaunchPlan
-    size_checks: Mapping[int, str]
+    host_steps: Sequence[HostStep]
     problem: HloError | None
     source: str
     has_cubin: bool = False
@@ -74,11 +75,12 @@ class GpuCode:
         if PurePath(path).suffix != ".h":
             raise HloError.at("bad-output", f"{path}: programs of GPUs have headers for C, .h")
         at = PurePath(path)
-        if at.name == DRIVER.name:
-            raise HloError.at("bad-output", f"{path} would be written twice: the driver's header")
+        beside = [DRIVER, *([FUNCTIONS] if self.interface.uses_host else [])]
+        if any(at.name == header.name for header in beside):
+            raise HloError.at("bad-output", f"{path} would be written twice: it needs this name")
         return {
             path: gpu_header(self.interface, PurePath(source).name, at.name).encode(),
-            str(at.with_name(DRIVER.name)): DRIVER.read_bytes(),
+            **{str(at.with_name(header.name)): header.read_bytes() for header in beside},
         }
 
     def example(self, source: str, folder: str) -> dict[str, bytes]:
@@ -105,7 +107,7 @@ class GpuCode:
         code = self._cubin if self.has_cubin else self.assembly.encode()
         embedded = Embedded(code, self.platform.capabilities(is_machine_code=self.has_cubin))
         return launcher(
-            self.interface, self.plan, self.size_checks, embedded, PurePath(self.source).name,
+            self.interface, self.plan, self.host_steps, embedded, PurePath(self.source).name,
             f"{self.interface.symbol}.h", constants=constants,
         )  # fmt: skip
 

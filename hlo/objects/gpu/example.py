@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from hlo.objects.example import TRANSFER, shown_result, stored_results
+from hlo.objects.example import (
+    TRANSFER,
+    function_stubs,
+    host_table,
+    shown_result,
+    stored_results,
+)
 from hlo.objects.header import comment
 from hlo.objects.interface import Interface
 
@@ -19,7 +25,7 @@ _SOURCE = """\
 #include <string.h>
 
 #include "{symbol}.h"
-
+{functions}
 static void *memory(size_t bytes) {{
   void *at = calloc(1, bytes + 1);
   if (at == NULL) {{
@@ -70,7 +76,10 @@ def gpu_example_texts(interface: Interface, source: str) -> dict[str, str]:
     """
     name, said = interface.symbol, comment(source)
     body = "\n".join(f"  {line}" if line else "" for line in _body(interface))
-    program = _SOURCE.format(symbol=name, source=said, transfer=TRANSFER, body=body)
+    program = _SOURCE.format(
+        symbol=name, source=said, transfer=TRANSFER, body=body,
+        functions="\n".join(function_stubs(interface)),
+    )  # fmt: skip
     return {
         "example.c": program,
         "Makefile": _MAKEFILE.format(symbol=name, source=said),
@@ -79,7 +88,7 @@ def gpu_example_texts(interface: Interface, source: str) -> dict[str, str]:
 
 
 def _body(interface: Interface) -> list[str]:
-    name = interface.symbol
+    name, host = interface.symbol, ", host" if interface.uses_host else ""
     lines = [
         f"void *in[{name}_INPUTS + 1];",
         f"void *out[{name}_OUTPUTS + 1];",
@@ -95,7 +104,8 @@ def _body(interface: Interface) -> list[str]:
         "}",
         f"for (int i = 0; i < {name}_OUTPUTS; i++) out[i] = memory({name}_outputs[i].bytes);",
         "",
-        f"status = {name}_call(program, (const void *const *)in, out);",
+        *host_table(interface),
+        f"status = {name}_call(program, (const void *const *)in, out{host});",
         "if (status != 0) {",
         f'  fprintf(stderr, "{name} returns %d: %s\\n", status, {name}_error(program));',
         "}",
@@ -112,4 +122,5 @@ def _body(interface: Interface) -> list[str]:
         f"for (int i = 0; i < {name}_INPUTS; i++) free(in[i]);",
         f"for (int i = 0; i < {name}_OUTPUTS; i++) free(out[i]);",
         f"{name}_destroy(program);",
+        *(["free(host);"] if interface.uses_host else []),
     ]

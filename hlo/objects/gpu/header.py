@@ -12,6 +12,9 @@ from hlo.objects.header import (
     data_declarations,
     described_arrays,
     header_text,
+    host_note,
+    host_parameter,
+    import_count,
     macros,
     prototype,
     typed_parameters,
@@ -19,7 +22,7 @@ from hlo.objects.header import (
 from hlo.objects.interface import Interface
 
 # What functions return besides the driver's errors, which are positive.
-NO_MEMORY, BAD_ARGUMENT = -3, -4
+NO_MEMORY, BAD_ARGUMENT, CALL_FAILED = -3, -4, -5
 # The status of a plan's first message; one less for each further one.
 FIRST_MESSAGE = -16
 
@@ -36,6 +39,14 @@ _SHARED = f"""\
 #ifndef HLO_BAD_ARGUMENT
 #define HLO_BAD_ARGUMENT ({BAD_ARGUMENT})
 #endif
+"""
+_CALL_FAILED = f"""\
+/* What functions return if one of the host's functions fails. */
+#ifndef HLO_CALL_FAILED
+#define HLO_CALL_FAILED ({CALL_FAILED})
+#endif
+
+struct hlo_host;
 """
 _GPU_TYPES = """\
 #ifndef HLO_GPU_TYPES
@@ -58,13 +69,13 @@ def gpu_header(interface: Interface, source: str, file: str) -> str:
     """
     counts, sizes = array_sizes(interface)
     body = [
-        *macros([*counts, *sizes]),
+        *macros([*counts, *import_count(interface), *sizes]),
         "",
         *_functions(interface),
         "",
         *data_declarations(interface.symbol),
     ]
-    types = [_SHARED, TYPES, _GPU_TYPES]
+    types = [_SHARED, TYPES, _GPU_TYPES, *([_CALL_FAILED] if interface.uses_host else [])]
     return header_text(file, source, _compiled_for(interface), types, body)
 
 
@@ -80,11 +91,12 @@ def _compiled_for(interface: Interface) -> list[str]:
 
 
 def _functions(interface: Interface) -> list[str]:
-    name = interface.symbol
+    name, host = interface.symbol, host_parameter(interface)
     lines = [
         "/* The program on a device: its code and constants, and memory for temporary arrays, of",
         f" * {name}_device_bytes() in all. Calls of one program run one after the other: from one",
-        " * thread at a time, and on one stream, or on several that wait for each other. */",
+        " * thread at a time, and on one stream, or on several that wait for each other. Programs",
+        " * that run at the same time, in several threads, are created several times. */",
         f"typedef struct {name}_program {name}_program;",
         "",
         "/* Creates the program on a device, by its number, in the device's primary context; or in",
@@ -101,10 +113,14 @@ def _functions(interface: Interface) -> list[str]:
     if interface.aliases:
         lines += [
             " * A result overlaps no argument, except as stated, and no other result: an argument",
-            " * whose memory is a result's is overwritten, any other is copied there first. */",
+            " * whose memory is a result's is overwritten, any other is copied there first.",
         ]
     else:
-        lines.append(" * Results overlap neither arguments nor each other. */")
+        lines.append(" * Results overlap neither arguments nor each other.")
+    lines += host_note(
+        interface, "Returns HLO_CALL_FAILED when one fails. Arrays are copied to the host for it."
+    )
+    lines[-1] += " */"
     lines += [
         "",
         "/* Runs on arrays of the device, at multiples of 16, in order. The stream may be null,",
@@ -113,17 +129,17 @@ def _functions(interface: Interface) -> list[str]:
         *prototype(
             f"int {name}_run",
             [f"{name}_program *{PROGRAM}", "const hlo_device_address *in",
-             "const hlo_device_address *out", "struct CUstream_st *stream"],
+             "const hlo_device_address *out", "struct CUstream_st *stream", *host],
         ),
         "",
         "/* Runs on arrays of the host, which are copied; returns when the results are there. */",
         *prototype(
             f"int {name}_call",
-            [f"{name}_program *{PROGRAM}", "const void *const *in", "void *const *out"],
+            [f"{name}_program *{PROGRAM}", "const void *const *in", "void *const *out", *host],
         ),
     ]  # fmt: skip
     if interface.is_typed:
-        params = [f"{name}_program *{PROGRAM}", *typed_parameters(interface)]
+        params = [f"{name}_program *{PROGRAM}", *typed_parameters(interface), *host]
         lines += ["", "/* The same, with each array as an argument. */"]
         lines += prototype(f"int {name}", params)
     return [

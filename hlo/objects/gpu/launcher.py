@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hlo.gpu.plan import LaunchPlan
+from hlo.objects.gpu.calls import HostStep
 from hlo.objects.gpu.header import PROGRAM, gpu_header
 from hlo.objects.gpu.tables import Row, Tables, table_text
-from hlo.objects.header import c_string, comment, prototype, typed_parameters
+from hlo.objects.header import c_string, comment, host_parameter, prototype, typed_parameters
 from hlo.objects.interface import Interface, Leaf
 from hlo.runtime.program import constant_data
 
 _INCLUDE = Path(__file__).parent.parent.parent / "include"
 # The declarations of the driver's functions.
 DRIVER = _INCLUDE / "hlo_cuda_driver.h"
+# The declarations of functions of the host, which programs that call some have besides.
+FUNCTIONS = _INCLUDE / "hlo_ffi.h"
 # Words of 64 bits in a line of C, and the characters of each: 0x, 16 digits, a comma, a space.
 _WORDS_IN_LINE, _WORD_DIGITS = 5, 20
 
@@ -34,20 +37,21 @@ class Embedded:
 
 
 def launcher(
-    interface: Interface, plan: LaunchPlan, size_checks: Mapping[int, str], embedded: Embedded,
+    interface: Interface, plan: LaunchPlan, host_steps: Sequence[HostStep], embedded: Embedded,
     source: str, file: str, *, constants: bytes | None = None,
 ) -> str:  # fmt: skip
     """Return a C source that runs a launch plan.
 
-    size_checks: see `Tables`. source: what the module was read from. file: name of the header that
+    host_steps: see `Tables`. source: what the module was read from. file: name of the header that
     goes with it, whose text it holds. constants: the beginning of their memory, with zeros after
     it; by default all that the plan says.
     """
-    tables = Tables(plan, size_checks)
+    tables = Tables(plan, host_steps)
     lines = [
         "/* Compile it as C99 or later; with HLO_USE_CUDA_H for the declarations of cuda.h. */",
         gpu_header(interface, source, file),
         DRIVER.read_text(),
+        *([FUNCTIONS.read_text()] if interface.uses_host else []),
         "#include <stdio.h>",
         "#include <stdlib.h>",
         "#include <string.h>",
@@ -137,11 +141,15 @@ def _plan(interface: Interface, t: Tables, embedded: Embedded) -> list[str]:
         "hlo_gpu_switches": ("hlo_gpu_switch", t.switches),
         "hlo_gpu_branches": ("hlo_gpu_steps", t.branches),
         "hlo_gpu_checks": ("hlo_gpu_check", t.checks),
+        "hlo_gpu_ids": ("hlo_gpu_id", t.ids),
+        "hlo_gpu_calls": ("hlo_gpu_call", t.calls),
+        "hlo_gpu_call_arrays": ("hlo_gpu_call_array", t.call_arrays),
         "hlo_gpu_kernels": ("hlo_gpu_kernel", t.kernel_rows()),
         "hlo_gpu_aliases": ("hlo_gpu_alias", aliases),
     }
     have = {table: (table if rows else "NULL") for table, (_, rows) in tables.items()}
-    lines = [x for table, (type_, rows) in tables.items() for x in table_text(type_, table, rows)]
+    lines = list(t.operations.lines)
+    lines += [x for table, (type_, rows) in tables.items() for x in table_text(type_, table, rows)]
     if t.messages:
         shown = [f"    {c_string(message)}," for message in t.messages]
         lines += ["static const char *const hlo_gpu_messages[] = {", *shown, "};"]
@@ -158,6 +166,11 @@ def _plan(interface: Interface, t: Tables, embedded: Embedded) -> list[str]:
         "switches": have["hlo_gpu_switches"],
         "branches": have["hlo_gpu_branches"],
         "checks": have["hlo_gpu_checks"],
+        "ids": have["hlo_gpu_ids"],
+        "calls": have["hlo_gpu_calls"],
+        "call_arrays": have["hlo_gpu_call_arrays"],
+        "most_call_arrays": t.most_call_arrays,
+        "host_bytes": t.host_bytes,
         "kernels": have["hlo_gpu_kernels"],
         "kernel_count": len(t.kernels),
         "most_parameters": t.most_parameters,
@@ -182,6 +195,8 @@ def _functions(interface: Interface) -> list[str]:
     name, p = interface.symbol, PROGRAM
     head = f"{name}_program *{p}"
     plain = f"(hlo_gpu_program *){p}"
+    host = host_parameter(interface)
+    given = "host" if interface.uses_host else "NULL"
     definitions: list[tuple[str, list[str], list[str]]] = [
         (f"int {name}_create", [f"{name}_program **{p}", "int device", "struct CUctx_st *context"],
          ["hlo_gpu_program *made = NULL;",
@@ -190,10 +205,10 @@ def _functions(interface: Interface) -> list[str]:
           f"*{p} = ({name}_program *)made;", "return status;"]),
         (f"void {name}_destroy", [head], [f"hlo_gpu_destroy({plain});"]),
         (f"int {name}_run", [head, "const hlo_device_address *in", "const hlo_device_address *out",
-                             "struct CUstream_st *stream"],
-         [f"return hlo_gpu_run({plain}, in, out, stream);"]),
-        (f"int {name}_call", [head, "const void *const *in", "void *const *out"],
-         [f"return hlo_gpu_call({plain}, in, out);"]),
+                             "struct CUstream_st *stream", *host],
+         [f"return hlo_gpu_run({plain}, in, out, stream, {given});"]),
+        (f"int {name}_call", [head, "const void *const *in", "void *const *out", *host],
+         [f"return hlo_gpu_run_on_host({plain}, in, out, {given});"]),
         (f"const char *{name}_error", [f"const {name}_program *{p}"],
          [f'return {p} != NULL ? ((const hlo_gpu_program *){p})->message : "";']),
         (f"const char *{name}_status_text", ["int status"],
@@ -204,10 +219,10 @@ def _functions(interface: Interface) -> list[str]:
     if interface.is_typed:
         inputs, outputs = ([x.ident for x in xs] for xs in (interface.inputs, interface.outputs))
         definitions.append(
-            (f"int {name}", [head, *typed_parameters(interface)],
+            (f"int {name}", [head, *typed_parameters(interface), *host],
              [f"const void *in_[] = {{{', '.join([*inputs, 'NULL'])}}};",
               f"void *out_[] = {{{', '.join([*outputs, 'NULL'])}}};",
-              f"return hlo_gpu_call({plain}, in_, out_);"])
+              f"return hlo_gpu_run_on_host({plain}, in_, out_, {given});"])
         )  # fmt: skip
     lines: list[str] = []
     for start, params, body in definitions:

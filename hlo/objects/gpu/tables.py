@@ -16,6 +16,7 @@ from hlo.gpu.plan import (
     Switch,
     While,
 )
+from hlo.objects.gpu.calls import DeviceId, FunctionCall, HostStep, OperationText, SizeCheck
 from hlo.objects.gpu.header import FIRST_MESSAGE
 from hlo.objects.header import c_string
 
@@ -23,6 +24,8 @@ _REGIONS = {Region.CONSTANTS: 0, Region.ARENA: 1, Region.SCALARS: 2}
 _ARRAYS = len(_REGIONS)
 # Kernels may have so much dynamic shared memory without asking for it.
 _USUAL_SHARED_BYTES = 48 << 10
+# Memory of the host for arrays of functions: each begins at a multiple, after a word for scalars.
+_HOST_ALIGNMENT = 64
 
 Row = tuple[str, ...]
 
@@ -31,12 +34,13 @@ Row = tuple[str, ...]
 class Tables:
     """The rows of each table, as C initializers, in the order of the struct's members.
 
-    size_checks: messages of those calls of the host that check a size, by number; there are no
-    others. kernels: the dynamic shared memory of each. branches: first and last step of each.
+    host_steps: what the calls of the host are, by number. kernels: the dynamic shared memory of
+    each. branches: first and last step of each. operations: of the functions that are called.
+    host_bytes: memory of the host that copies take.
     """
 
     plan: LaunchPlan
-    size_checks: Mapping[int, str]
+    host_steps: Sequence[HostStep]
     steps: list[Row] = field(default_factory=list)
     launches: list[Row] = field(default_factory=list)
     places: list[Row] = field(default_factory=list)
@@ -45,10 +49,16 @@ class Tables:
     switches: list[Row] = field(default_factory=list)
     branches: list[Row] = field(default_factory=list)
     checks: list[Row] = field(default_factory=list)
+    ids: list[Row] = field(default_factory=list)
+    calls: list[Row] = field(default_factory=list)
+    call_arrays: list[Row] = field(default_factory=list)
+    operations: OperationText = field(default_factory=OperationText)
     messages: list[str] = field(default_factory=list)
     kernels: dict[str, int] = field(default_factory=dict)
     main: Row = ("0", "0")
     most_parameters: int = 0
+    most_call_arrays: int = 0
+    host_bytes: int = _HOST_ALIGNMENT
     _parameters: dict[tuple[Place, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,7 +100,7 @@ class Tables:
                 row = (self._place(step.index), str(first), str(len(branches)))
                 return _added(self.switches, "HLO_SWITCH", row)
             case HostCall():
-                return _added(self.checks, "HLO_CHECK", self._check(step))
+                return self._host(step)
 
     def _launch(self, launch: Launch) -> Row:
         first = self._parameters.get(launch.places)
@@ -109,11 +119,43 @@ class Tables:
         status = self._message(loop.never_ends) if loop.never_ends else 0
         return (_braces(condition), _braces(body), self._place(loop.flag), str(trips), str(status))
 
-    def _check(self, call: HostCall) -> Row:
-        (size, size_bytes), (bound, bound_bytes) = call.operands
-        assert size_bytes == bound_bytes and size_bytes in (4, 8), call
-        status = self._message(self.size_checks[call.number])
+    def _host(self, step: HostCall) -> Row:
+        match self.host_steps[step.number]:
+            case SizeCheck(message):
+                return _added(self.checks, "HLO_CHECK", self._check(step, message))
+            case DeviceId(is_partition):
+                [(place, size)] = step.results
+                assert size == 4, step
+                return _added(self.ids, "HLO_ID", (self._place(place), str(int(is_partition))))
+            case FunctionCall() as call:
+                return _added(self.calls, "HLO_CALL", self._call(step, call))
+
+    def _check(self, step: HostCall, message: str) -> Row:
+        (size, size_bytes), (bound, bound_bytes) = step.operands
+        assert size_bytes == bound_bytes and size_bytes in (4, 8), step
+        status = self._message(message)
         return self._place(size), self._place(bound), str(size_bytes), str(status)
+
+    def _call(self, step: HostCall, call: FunctionCall) -> Row:
+        """Write a call, whose arrays lie one after the other in the host's memory meanwhile."""
+        first, at = len(self.call_arrays), _HOST_ALIGNMENT
+        offsets: list[int] = []
+        for place, size in step.operands:
+            offsets.append(at)
+            self.call_arrays.append((self._place(place), str(size), str(at)))
+            at += -(-size // _HOST_ALIGNMENT) * _HOST_ALIGNMENT
+        for number, (place, size) in enumerate(step.results):
+            operand = call.in_place.get(number)
+            self.call_arrays.append(
+                (self._place(place), str(size), str(at if operand is None else offsets[operand]))
+            )
+            if operand is None:
+                at += -(-size // _HOST_ALIGNMENT) * _HOST_ALIGNMENT
+        count = len(step.operands) + len(step.results)
+        self.most_call_arrays = max(self.most_call_arrays, count)
+        self.host_bytes = max(self.host_bytes, at)
+        numbers = (call.function, first, len(step.operands), len(step.results))
+        return (self.operations.address(call.operation), *map(str, numbers))
 
     def _message(self, text: str) -> int:
         """Return the status that stands for a message."""

@@ -35,7 +35,7 @@ enum {
 /* --- the device's process --------------------------------------------------------------------- */
 
 /* In the order of the server's operations. */
-enum { ALLOCATE, FREE, WRITE, READ, COPY, LOAD, FUNCTION, LAUNCH, ALLOCATED };
+enum { ALLOCATE, FREE, WRITE, READ, COPY, LOAD, FUNCTION, LAUNCH, ALLOCATED, FILL };
 
 typedef struct request {
   uint32_t operation, count;
@@ -51,9 +51,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int connection = -1;
 static pid_t server;
 /* What has gone wrong in a kernel: the device is lost then. */
-static CUresult lost;
+static _Atomic CUresult lost;
 /* What has not been given back. */
-static int contexts, modules, streams, pinned;
+static _Atomic int contexts, modules, streams, pinned;
 
 static int transfer(int is_read, void *data, size_t bytes) {
   char *at = data;
@@ -132,7 +132,7 @@ static CUresult injected(const char *function) {
   return strcmp(name, function) == 0 && ++calls == number ? status : 0;
 }
 
-static int is_initialized;
+static _Atomic int is_initialized;
 static __thread CUcontext current[64];
 static __thread int depth;
 
@@ -153,8 +153,10 @@ static CUresult begin(const char *function, int needs_context) {
 CUresult cuInit(unsigned int flags) {
   CUresult status = injected(__func__);
   if (status != 0 || flags != 0) return status != 0 ? status : INVALID_VALUE;
+  pthread_mutex_lock(&lock);
   status = start();
-  is_initialized = status == 0;
+  pthread_mutex_unlock(&lock);
+  if (status == 0) is_initialized = 1;
   return status;
 }
 
@@ -412,7 +414,7 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address) 
 
 /* --- streams, and graphs of what is captured on them ------------------------------------------ */
 
-/* A launch or a copy on the device: the request that makes it. */
+/* A launch, a copy or a fill on the device: the request that makes it. */
 typedef struct work {
   uint32_t operation, count;
   uint64_t *numbers;
@@ -482,6 +484,12 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes,
   uint64_t numbers[] = {target, source, bytes};
   BEGIN(1);
   return enqueue(stream, COPY, numbers, 3);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr target, unsigned int word, size_t count, CUstream stream) {
+  uint64_t numbers[] = {target, word, count};
+  BEGIN(1);
+  return target % 4 != 0 ? INVALID_VALUE : enqueue(stream, FILL, numbers, 3);
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {

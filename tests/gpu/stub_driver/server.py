@@ -84,6 +84,12 @@ class Server:
         self.device.copy(target, source, size)
         return 0, b""
 
+    def fill(self, numbers: Sequence[int], data: bytes) -> tuple[int, bytes]:
+        target, word, count = numbers
+        self._need(target, 4 * count)
+        self.device.write(target, np.full(count, word, np.uint32).view(np.uint8))
+        return 0, b""
+
     def _need(self, address: int, size: int) -> None:
         """Raise Refused if bytes are not all in one piece of memory."""
         if not any(at <= address and address + size <= at + n for at, n in self._sizes.items()):
@@ -125,7 +131,7 @@ _Operation = Callable[[Server, Sequence[int], bytes], tuple[int, bytes]]
 # In the order of the numbers of `driver.c`.
 _OPERATIONS: tuple[_Operation, ...] = (
     Server.allocate, Server.free, Server.write, Server.read, Server.copy, Server.load,
-    Server.function, Server.launch, Server.allocated,
+    Server.function, Server.launch, Server.allocated, Server.fill,
 )  # fmt: skip
 
 
