@@ -7,7 +7,7 @@ host waits for the device only where a loop or a branch asks for a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -131,7 +131,7 @@ class LaunchPlan:
 
     def all_steps(self) -> Iterator[Step]:
         """Yield every step once, those of loops and branches before them."""
-        return _walk(self.steps)
+        return walk(self.steps)
 
     @property
     def launches(self) -> list[Launch]:
@@ -139,12 +139,28 @@ class LaunchPlan:
         return [step for step in self.all_steps() if isinstance(step, Launch)]
 
 
-def _walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+def walk(steps: Sequence[Step]) -> Iterator[Step]:
+    """Yield every step once, those of loops and branches before them."""
     for step in steps:
         if isinstance(step, While):
-            yield from _walk(step.condition)
-            yield from _walk(step.body)
+            yield from walk(step.condition)
+            yield from walk(step.body)
         elif isinstance(step, Switch):
             for branch in step.branches:
-                yield from _walk(branch)
+                yield from walk(branch)
         yield step
+
+
+def places_of(step: Step) -> tuple[Place, ...]:
+    """Return the places that a step itself names, but for the steps in it."""
+    match step:
+        case Launch():
+            return step.places
+        case Copy():
+            return step.target, step.source
+        case While():
+            return (step.flag,)
+        case Switch():
+            return (step.index,)
+        case HostCall():
+            return tuple([place for place, _ in (*step.operands, *step.results)])

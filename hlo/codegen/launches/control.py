@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.commands import Branches, Loop
+from hlo.codegen.launches.element_loop import write_element_loop
 from hlo.codegen.launches.one_block import OneBlockEmitter, is_small, loop_kernel, turns_at_once
-from hlo.codegen.launches.scalars import Stored
+from hlo.codegen.launches.scalars import Stored, places_of
 from hlo.codegen.launches.state import LaunchState, Task, alignment, scalar_leaves
 from hlo.codegen.plan.liveness import Path
 from hlo.codegen.targets.gpu.base import Grid
 from hlo.codegen.targets.gpu.one_block import NotForOneBlock
 from hlo.gpu import plan
+from hlo.ir import Instruction
 from hlo.ops.control.flow import endless
 from hlo.values.types import PRED, S32, ArrayShape, Layout
 
@@ -24,23 +26,28 @@ def write_loop(w: LaunchState, loop: Loop) -> None:
     """Write a loop: one kernel, if it is small, or launches that the host repeats."""
     inst = loop.inst
     condition, body = inst.condition, inst.body
+    if write_element_loop(w, loop):
+        return
     w.moves(loop.enter)
-    slots = {path: Stored(w.slot(), leaf) for path, leaf in scalar_leaves(inst)}
+    slots = {path: Stored(w.slot_of(inst, path), leaf) for path, leaf in scalar_leaves(inst)}
     if _in_one_block(w, loop, slots):
         return
-    w.assign(slots, inst.operands[0])
     (tested,), (changed,) = condition.parameters, body.parameters
     for path, slot in slots.items():
         w.scalars[tested, path] = w.scalars[changed, path] = slot
-    with w.inside() as testing:
-        w.block(loop.condition)
-        flag = w.slot()
-        w.tasks.append(Task(flag, _PRED, w.scalar(condition.root)))
+    counter, flag = counted(inst), w.slot()
+    testing: list[plan.Step] = []
+    if counter is None:
+        with w.inside() as testing:
+            w.block(loop.condition)
+            w.tasks.append(Task(flag, _PRED, w.scalar(condition.root)))
     with w.inside() as running:
         w.block(loop.body)
         w.moves(loop.carry)
+        w.flush()
+        slots = _needed(w, inst, slots, [*testing, *running])
         w.assign(slots, body.root)
-    counter = counted(inst)
+    w.assign(slots, inst.operands[0])
     message = ""
     if never_ends(inst):
         message = f"{inst.name}: {endless(inst).message}"
@@ -48,6 +55,36 @@ def write_loop(w: LaunchState, loop: Loop) -> None:
     w.steps.append(plan.While(tuple(testing), flag, tuple(running), trips, message))
     for path, slot in slots.items():
         w.scalars[inst, path] = slot
+
+
+def _needed(
+    w: LaunchState, inst: Instruction, slots: Mapping[Path, Stored], steps: Sequence[plan.Step]
+) -> dict[Path, Stored]:
+    """Return the scalars of a loop's state that steps read, or what follows the loop.
+
+    Where the host counts the turns, nothing may read the counter.
+    """
+    read = {place for step in plan.walk(steps) for place in plan.places_of(step)}
+    needed: dict[Path, Stored] = {}
+    waiting = [p for p, slot in slots.items() if slot.place in read or _is_used(inst, p)]
+    while waiting:
+        path = waiting.pop()
+        if path not in needed:
+            needed[path] = slots[path]
+            sources = places_of([w.scalar(inst.body.root, path)])
+            waiting += [p for p, slot in slots.items() if slot.place in sources]
+    return {path: slot for path, slot in slots.items() if path in needed}
+
+
+def _is_used(inst: Instruction, path: Path) -> bool:
+    """True when something uses a leaf of a value."""
+    if inst.is_root or not path:
+        return inst.is_root or bool(inst.num_users)
+    return any(
+        user.opcode != "get-tuple-element"
+        or (user.tuple_index == path[0] and _is_used(user, path[1:]))
+        for user in inst.users
+    )
 
 
 def _in_one_block(w: LaunchState, loop: Loop, slots: Mapping[Path, Stored]) -> bool:
@@ -94,7 +131,7 @@ def write_branches(w: LaunchState, branches: Branches) -> None:
     is_truth = inst.operands[0].array_shape.element_type is PRED
     index = w.slot()
     w.tasks.append(Task(index, _INDEX, chosen, is_branch=is_truth))
-    slots = {path: Stored(w.slot(), leaf) for path, leaf in scalar_leaves(inst)}
+    slots = {path: Stored(w.slot_of(inst, path), leaf) for path, leaf in scalar_leaves(inst)}
     made: list[tuple[plan.Step, ...]] = []
     for block, moves in branches.branches:
         with w.inside() as steps:

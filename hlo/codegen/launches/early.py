@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from hlo.codegen.entry.commands import Command, ComputeScalar
+from hlo.codegen.entry.commands import Command, ComputeScalar, UseConstant
 from hlo.ir import Instruction
 
 
@@ -26,7 +26,7 @@ def with_early_scalars(
             place = max([there.get(inst, -1) for inst in reads(command.inst)], default=-1)
             there[command.inst] = place
             after.setdefault(place, []).append(command)
-        else:
+        elif not isinstance(command, UseConstant):
             there[command.inst] = number
     order = after.get(-1, [])
     for number, command in enumerate(commands):

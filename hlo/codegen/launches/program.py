@@ -192,6 +192,13 @@ class _Writer(LaunchState):
             place = self.in_slots[buffer] = self.slot()
         self.scalars[inst, path] = Stored(place, leaf)
 
+    def slot_of(self, inst: Instruction, path: Path) -> Place:
+        for buffer, value in self._delivered.items():
+            if value == (inst, path) and buffer.origin is Origin.OUTPUT:
+                if not self._writers[buffer]:
+                    return self.place(buffer)
+        return self.slot()
+
     def _is_carried(
         self, call: KernelCall, places: Sequence[Place], scalars: Sequence[Scalar]
     ) -> bool:

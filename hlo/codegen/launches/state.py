@@ -91,6 +91,10 @@ class LaunchState(ABC):
     def block(self, block: Block) -> None:
         """Write the steps of a computation."""
 
+    @abstractmethod
+    def slot_of(self, inst: Instruction, path: Path) -> Place:
+        """Return memory for a scalar that a loop or a branch makes: where the caller expects it."""
+
     # --- places -----------------------------------------------------------------------------------
 
     def place(self, buffer: Buffer, offset: int = 0) -> Place:
