@@ -11,6 +11,7 @@ launch are larger than all before, so nothing has to be erased.
 from __future__ import annotations
 
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from hlo.gpu.simt.stamps import Stamps
 
 # Reads are noted in cells when a write comes near them, or when there are so many bytes of them.
 _MOST_NOTED_BYTES = 1 << 26
+# What a note takes besides the addresses.
+_NOTE_BYTES = 1 << 11
 _WRITER, _READER, _OTHER_READER, _UPDATER, _OTHER_UPDATER = range(5)
 _DONE_BY = {
     _WRITER: "writes", _READER: "reads", _OTHER_READER: "reads", _UPDATER: "updates",
@@ -86,7 +89,7 @@ class _Access:
     @property
     def bytes(self) -> int:
         """How much memory this takes."""
-        return self._at.nbytes
+        return self._at.nbytes + _NOTE_BYTES
 
     def _of_lanes(self, array: np.ndarray) -> np.ndarray:
         array, mask = self.frame.spread(array), self.frame.mask
@@ -102,8 +105,9 @@ class Races:
 
     def __init__(self, cells: Cells, stamps: Stamps, unit: int, *, is_shared: bool) -> None:
         self.cells, self.stamps, self.unit, self.is_shared = cells, stamps, unit, is_shared
-        self._noted: list[_Access] = []
-        self._noted_bytes = 0
+        # By range: loops read the same again and again. With their numbers, in order of time.
+        self._noted: dict[tuple[int, int], list[tuple[int, _Access]]] = {}
+        self._noted_bytes = self._reads = 0
         self._written: tuple[int, int] | None = None
         self._read: tuple[int, int] | None = None
         self._has_updates = False
@@ -117,7 +121,8 @@ class Races:
             self._conflicts(access, (_WRITER,))
         if self._has_updates:
             self._conflicts(access, (_UPDATER, _OTHER_UPDATER))
-        self._noted.append(access)
+        self._noted.setdefault(access.range, []).append((self._reads, access))
+        self._reads += 1
         self._noted_bytes += access.bytes
         if self._noted_bytes > _MOST_NOTED_BYTES:
             self._note_readers(None)
@@ -170,15 +175,12 @@ class Races:
 
     def _note_readers(self, near: tuple[int, int] | None) -> None:
         """Write the stamps of noted reads that may meet a range of cells."""
-        rest: list[_Access] = []
-        for access in self._noted:
-            if near is not None and not _overlap(access.range, near):
-                rest.append(access)
-                continue
+        ranges = [r for r in self._noted if near is None or _overlap(r, near)]
+        noted = [note for r in ranges for note in self._noted.pop(r)]
+        for _, access in sorted(noted, key=itemgetter(0)):
             self._stamp_twice(access, _READER, _OTHER_READER)
             self._read = _joined(self._read, access.range)
             self._noted_bytes -= access.bytes
-        self._noted = rest
 
     def _stamp_twice(self, access: _Access, first: int, second: int) -> None:
         """Remember two threads that do something to each cell, if several do."""
