@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hlo.analysis.fusion.chains import chain_of
 from hlo.analysis.fusion.endings import reduction_in
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
@@ -11,6 +12,7 @@ from hlo.codegen.kernels.planners import plan_of
 from hlo.codegen.targets.base import Plan, Target
 from hlo.codegen.targets.gpu.base import Gpu
 from hlo.codegen.targets.gpu.kernels import random, reduce, scatter, update, windows
+from hlo.codegen.targets.gpu.kernels.attention.plan import plan_attention
 from hlo.codegen.targets.gpu.kernels.elements import emit_elements
 from hlo.codegen.targets.gpu.kernels.fft import fft
 from hlo.codegen.targets.gpu.kernels.linalg import cholesky, triangular
@@ -61,6 +63,9 @@ def plan_on_grid(inst: Instruction, roles: Mapping[Instruction, Role], gpu: Gpu)
         if ended is not None:
             return reduce.plan_reductions([ended], roles)
         return plan_transposes(inst, roles) or Plan((emit_elements,))
+    chain = chain_of(inst, roles) if inst.opcode == "dot" else None
+    if chain is not None:
+        return plan_attention(chain, roles, gpu)
     planner = GRID_PLANNERS.get(inst.opcode)
     found = planner(inst, roles, gpu) if planner is not None else None
     return found or plan_of(inst, roles, gpu)

@@ -59,7 +59,7 @@ def add_product(
         return
     unit = unit_of(p, sums, site.product, target)
     if unit is not None and _is_worthwhile(p, unit):
-        aligned = _aligned(p.a, site.root, roles), _aligned(p.b, site.root, roles)
+        aligned = alignment_of(p.a, site.root, roles), alignment_of(p.b, site.root, roles)
         tilings = _tilings(p, unit, _sums_of_warp(p, unit, aligned))
         chosen = min(tilings, key=lambda t: mma_work(p, unit, t).cycles)
         ending = _ending(steps, p, whole, chosen.tiling)
@@ -170,7 +170,7 @@ def _parted(p: Product, tiling: Tiling) -> list[Tiling]:
 _RENAMED = frozenset({"reshape", "transpose", "copy", "bitcast"})
 
 
-def _aligned(source: Source, inst: Instruction, roles: Mapping[Instruction, Role]) -> int:
+def alignment_of(source: Source, inst: Instruction, roles: Mapping[Instruction, Role]) -> int:
     """Return what the address of an operand's memory is a multiple of, 16 at the most."""
     if isinstance(source.memory, Computed):
         return 1

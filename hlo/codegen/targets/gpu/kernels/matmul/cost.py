@@ -55,7 +55,7 @@ def plain_work(p: Product, sums: Sum, parts: int = 1) -> Work:
     products = count(p.batch) * count(p.m) * count(p.n) * count(p.k)
     results = count(p.batch) * count(p.m) * count(p.n)
     stored = results * (parts * sums.bytes if parts > 1 else p.store.chain[-1].byte_width)
-    memory = sum(_bytes(p, side) for side in "ab") + stored
+    memory = sum(operand_bytes(p, side) for side in "ab") + stored
     return Work(((core, 2 * times * products),), memory)
 
 
@@ -87,7 +87,7 @@ def _done(p: Product, tiling: Tiling, core: Core, times: int, size: int, read: i
     operations = 2 * times * blocks * tiling.m * tiling.n * depth
     cached = blocks * sides * depth * size + stored
     shared = blocks * (sides + read) * depth * size
-    memory = sum(_bytes(p, side) for side in "ab") + stored
+    memory = sum(operand_bytes(p, side) for side in "ab") + stored
     work = Work(((core, operations),), memory, cached, shared)
     busy = operations / _RATES[core], shared / _SHARED
     turns = math.ceil(blocks / PROCESSORS)
@@ -98,7 +98,7 @@ def _done(p: Product, tiling: Tiling, core: Core, times: int, size: int, read: i
     return Done(work, cycles)
 
 
-def _bytes(p: Product, side: str) -> int:
+def operand_bytes(p: Product, side: str) -> int:
     """Return the bytes of an operand's memory that are read."""
     source, dims = p.source(side), (*p.batch, *p.free(side), *p.k)
     return count(_own(dims, side)) * source.et.byte_width
