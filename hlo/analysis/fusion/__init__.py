@@ -10,5 +10,6 @@ It is decided here once, for two drivers: code generation carries it out on the 
   roles            a role for each instruction: a kernel, fused into its users, a scalar, ...
   rows             kernels that go row by row absorb reductions of these rows
   chains           products absorb others, with what is computed of their rows
+  weights          rows of chains that are computed part by part, as softmax
   siblings         kernels that become one of several results
 """

@@ -25,20 +25,26 @@ class WeightedSums:
         self.b, self.a, self.unit = block.b, a, a.units[1]
         self.types = Types.of(et, self.unit.lhs)
         self.lane = block.index(block.lane())
-        if self.unit.size < 4:
-            self.reader = fragments_of(block, "b", self.unit, a.v, 0, a.fragments)
+        # Pairs of fragments are read one after the other: lanes have no room for all of them.
+        self.pairs = [
+            fragments_of(block, "b", self.unit, a.v, n * COLUMNS, 2)
+            for n in range(0, a.fragments, 2)
+        ]
 
     def add(self, base: str, weights: Sequence[Sequence[Val]], totals: list[Val]) -> None:
         """Add to sums, in place. base: the address of the tile. weights: of both rows of a lane,
         by the lane's keys."""
         steps = range(KEYS // self.unit.depth)
         x = [[self._weights(step, weights)] for step in steps]
-        if self.unit.size < 4:
-            for step in steps:
-                add_products(self.b, self.unit, x[step], self.reader.read(base, step), totals)
-            return
-        # A few sums after the others: those of small parts are needed in between only.
         each = self.unit.sums
+        if self.unit.size < 4:
+            for n, pair in enumerate(self.pairs):
+                found = totals[2 * n * each : 2 * (n + 1) * each]
+                for step in steps:
+                    add_products(self.b, self.unit, x[step], pair.read(base, step), found)
+                totals[2 * n * each : 2 * (n + 1) * each] = found
+            return
+        # Those of small parts are needed in between only.
         for n in range(self.a.fragments):
             found = totals[n * each : (n + 1) * each]
             if self.unit.is_split:

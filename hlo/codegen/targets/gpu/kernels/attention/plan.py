@@ -34,8 +34,11 @@ from hlo.ir import Instruction
 # Sums and operands of a lane are in registers: so wide may V be, by whether `mma` has operands of
 # 16 bits; and so long what the first product sums over.
 _WIDEST_HALF, _WIDEST, _DEEPEST = 256, 128, 256
-# Warps of a block, the most first.
-_WARPS = (4, 2, 1)
+# Warps of a block, the most first, and so many blocks there are then.
+_WARPS = (8, 4, 2, 1)
+_BLOCKS = {8: 6 * PROCESSORS, 4: PROCESSORS, 2: PROCESSORS, 1: 0}
+# The bytes of a line of V from which on it is wide.
+_WIDE_BYTES = 256
 
 
 def attention_of(
@@ -128,8 +131,10 @@ def _fits(a: Attention) -> bool:
 def _warps(a: Attention) -> int:
     """Return how many warps a block has: many, if that leaves blocks for all processors."""
     rows = -(-count(a.last.m) // ROWS)
-    fitting = [n for n in _WARPS if n < 2 * rows]
+    # One warp alone has no registers for what it copies of wide tiles.
+    is_wide = count(a.last.n) * a.units[1].size > _WIDE_BYTES
+    fitting = [n for n in _WARPS if n < 2 * rows and n > is_wide]
     for n in fitting:
-        if replace(a, warps=n).blocks >= PROCESSORS:
+        if replace(a, warps=n).blocks >= _BLOCKS[n]:
             return n
-    return min(fitting)
+    return min(fitting, default=2)
