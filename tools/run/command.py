@@ -179,6 +179,9 @@ class _RunTool(Tool):
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
               help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
+@click.option("--simt-report", is_flag=True,
+              help="With --backend gpu-emulated: show what the kernels did, bank conflicts and "
+              "uncoalesced accesses among it, by HLO instruction.")  # fmt: skip
 @profile_options
 @trace_options
 @divergence_options
@@ -247,6 +250,8 @@ def _run(
     flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     job.inspects, job.profiles = inspects or parts, profiles
+    if job.simt_report and (job.backend != "gpu-emulated" or job.inspects is not None):
+        raise click.UsageError("--simt-report: of runs with --backend gpu-emulated.")
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
@@ -276,6 +281,8 @@ def _run(
                         _deliver(outcome, one, quiet=as_json)
                     if one.profiles is not None:
                         one.profiles.deliver(outcome, one, quiet=as_json)
+                    if outcome.simt_report and not as_json:
+                        (note if one.output == "-" else emit)(outcome.simt_report)
             except HloError as e:
                 bad += 1
                 told.add_error(file, e, suffix)
@@ -470,4 +477,6 @@ def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
     for key, profiles in (("profile", outcome.profiles), ("compilation", outcome.compilation)):
         if profiles:
             report[key] = [p.to_json() for p in profiles]
+    if job.simt_report:
+        report["simt"] = list(outcome.simt_counts)
     return report

@@ -21,6 +21,7 @@ from .whole import WholeArrays, whole_arrays
 
 if TYPE_CHECKING:
     from hlo.compiler.constants import Constants
+    from hlo.gpu.simt import SimtReport
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.mpi.world import World
@@ -66,6 +67,8 @@ class Job:
     partitions: int | None
     vary: bool
     form: str | None
+    # What the kernels did is to be shown, where the machine counts it.
+    simt_report: bool
     many: bool = False
     loaded: Host | None = None
     # The backend that `check` compares with, and what optimizes the module there.
@@ -211,6 +214,7 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
         if job.profiles is not None:
             _feed(module, queue)
             job.profiles.begin(module, partial(module.run, values))
+        report = _emptied_report() if job.simt_report else None
         for _ in range(job.repeat):
             _feed(module, queue)
             start = time.perf_counter()
@@ -218,6 +222,8 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
             outcome.runs_s.append(time.perf_counter() - start)
     if job.profiles is not None:
         outcome.profiles = job.profiles.profiles(module, job)
+    if report is not None:
+        outcome.simt_report, outcome.simt_counts = str(report), report.to_json()
     outcome.results = named_results(module.result, results, counts, devices.start)
     outcome.outfeed = _fed_out(module, devices.start)
     if job.keeps_arguments:
@@ -255,6 +261,17 @@ def _module(source: bytes, name: str, job: Job) -> Module:
     if filler is not None:
         filler.fill(module)
     return module
+
+
+def _emptied_report() -> SimtReport:
+    """Return the report of the SIMT machine, in which nothing is yet."""
+    from hlo.compiler.gpu import emulated
+    from hlo.gpu.simt import SimtDevice
+
+    device = emulated().device
+    assert isinstance(device, SimtDevice)
+    device.report.clear()
+    return device.report
 
 
 def _note_what_is_made_up(outcome: Outcome, job: Job) -> None:

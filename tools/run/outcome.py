@@ -51,6 +51,9 @@ class Outcome:
     # Where the time of the runs on each device went, and that of the compilation.
     profiles: Sequence[Profile] = ()
     compilation: Sequence[Profile] = ()
+    # What the kernels did, as the SIMT machine counts it: a table, and for JSON.
+    simt_report: str = ""
+    simt_counts: Sequence[Mapping[str, Any]] = ()
 
     @property
     def failed(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.problems import Problem
@@ -35,6 +36,21 @@ class Access:
     def excess(self) -> int:
         """How many transactions are more than needed."""
         return self.transactions - self.least
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the access as a JSON object; `line` is that of the PTX, `source` of the HLO."""
+        location = self.code.location
+        return {
+            "line": self.code.line,
+            "source": f"{location.file}:{location.line}" if location is not None else None,
+            "opcode": self.code.name,
+            "space": self.space,
+            "does": self.does,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "transactions": self.transactions,
+            "least": self.least,
+        }
 
 
 @dataclass
@@ -79,6 +95,19 @@ class KernelReport:
         """The share of lanes that took part, over all instructions."""
         return self.lanes / (32 * self.instructions) if self.instructions else 1.0
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as a JSON object."""
+        return {
+            "kernel": self.kernel,
+            "instruction": self.instruction,
+            "launches": self.launches,
+            "threads": self.threads,
+            "instructions": self.instructions,
+            "lanes": self.lanes,
+            "opcodes": dict(self.opcodes),
+            "accesses": [access.to_json() for access in self.accesses],
+        }
+
 
 @dataclass
 class SimtReport:
@@ -104,6 +133,10 @@ class SimtReport:
     def kernels(self) -> list[KernelReport]:
         """The kernels, as they were first launched."""
         return [*self.entries.values()]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the kernels as JSON objects."""
+        return [kernel.to_json() for kernel in self.kernels]
 
     def __str__(self) -> str:
         head = ("kernel", "HLO", "launches", "threads", "warp instr.", "lanes",
@@ -137,8 +170,10 @@ def _row(kernel: KernelReport) -> tuple[str, ...]:
 def _waste(access: Access, kernel: KernelReport) -> str:
     of = "sectors" if access.space == "global" else "passes"
     hlo = f" (%{kernel.instruction})" if kernel.instruction else ""
+    location = access.code.location
+    source = f"{location.file}:{location.line}, " if location is not None else ""
     return (
-        f"  {kernel.kernel}{hlo}, PTX line {access.code.line}, {access.code.name}: "
+        f"  {kernel.kernel}{hlo}, {source}PTX line {access.code.line}, {access.code.name}: "
         f"{access.transactions} {of}, {access.least} would do"
     )
 
