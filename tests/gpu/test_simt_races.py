@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hlo.errors import HloError
+from hlo.gpu.simt import SimtDevice
 from tests.gpu.simt import Run, kernel, problem
 
 TILE = ".shared .align 16 .b8 tile[1024];"
@@ -204,6 +206,98 @@ def test_sums_that_depend_on_the_order_of_threads() -> None:
     Run(text, [np.zeros(1, np.float32)], threads=1)
     found = problem(text, [np.zeros(1, np.float32)], threads=2)
     assert found.startswith("gpu-unordered-sum: adds a floating-point number where thread ")
+
+
+# --- what blocks tell each other --------------------------------------------------------------
+
+# Each block writes 64 numbers, and the last one adds up those of all blocks.
+_LAST_BLOCK = """
+    add.s64 %rd3, %rd1, %rd30;
+    st.global.b32 [%rd3], 1;
+    bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra $TOLD;
+    fence.acq_rel.gpu;
+    atom.global.inc.u32 %r10, [%rd2], 2;
+    fence.acq_rel.gpu;
+    st.shared.b32 [tile], %r10;
+$TOLD:
+    bar.sync 0;
+    ld.shared.b32 %r10, [tile];
+    setp.ne.u32 %p1, %r10, 2;
+    @%p1 ret;
+    shl.b32 %r11, %r1, 2;
+    cvt.u64.u32 %rd5, %r11;
+    add.s64 %rd3, %rd1, %rd5;
+    ld.global.b32 %r12, [%rd3];
+    ld.global.b32 %r13, [%rd3+256];
+    ld.global.b32 %r14, [%rd3+512];
+    add.s32 %r12, %r12, %r13;
+    add.s32 %r12, %r12, %r14;
+    add.s64 %rd4, %rd2, %rd5;
+    st.global.b32 [%rd4+4], %r12;
+"""
+
+
+def last_block(*changes: tuple[str, str]) -> Run:
+    body = _LAST_BLOCK
+    for old, new in changes:
+        assert old in body
+        body = body.replace(old, new, 1)
+    arrays = [768, np.zeros(65, np.uint32)]
+    return Run(kernel(body, shared=TILE), arrays, blocks=3, threads=64)
+
+
+_FENCE, _COUNT = "    fence.acq_rel.gpu;\n", "    atom.global.inc.u32"
+_FORMS = {
+    "fences": [],
+    "membar": [("fence.acq_rel.gpu", "membar.gl"), ("fence.acq_rel.gpu", "membar.gl")],
+    "sequential": [("fence.acq_rel.gpu", "fence.sc.sys")],
+    "release": [(_FENCE + _COUNT, "    atom.release.gpu.global.inc.u32")],
+    "both": [
+        (_FENCE + _COUNT, "    atom.acq_rel.gpu.global.inc.u32"), (_FENCE, ""),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_the_last_block_sees_what_all_have_released(form: str) -> None:
+    run = last_block(*_FORMS[form])
+    assert run.array(1, 65).tolist() == [0] + 64 * [3]
+
+
+_LACKS = {
+    "release": [(_FENCE + _COUNT, _COUNT)],
+    "acquire": [("], 2;\n" + _FENCE, "], 2;\n")],
+    "barrier before": [("    bar.sync 0;\n    setp", "    setp")],
+    "barrier after": [("$TOLD:\n    bar.sync 0;", "$TOLD:")],
+    "release for the device": [("fence.acq_rel.gpu", "fence.acq_rel.cta")],
+    "count for the device": [("atom.global", "atom.relaxed.cta.global")],
+    "order of both": [(_FENCE + _COUNT, "    atom.relaxed.gpu.global.inc.u32")],
+    "release with the count": [(_FENCE + _COUNT, "    atom.acquire.gpu.global.inc.u32")],
+    "being last": [("@%p1 ret;", "")],
+}
+
+
+@pytest.mark.parametrize("lacks", _LACKS)
+def test_what_the_last_block_needs(lacks: str) -> None:
+    with pytest.raises(HloError) as caught:
+        last_block(*_LACKS[lacks])
+    assert caught.value.code == "gpu-race"
+
+
+def test_what_is_written_after_a_release_is_not_released() -> None:
+    late = "    add.s64 %rd3, %rd1, %rd30;\n    st.global.b32 [%rd3], 1;\n"
+    with pytest.raises(HloError) as caught:
+        last_block((late, ""), ("$TOLD:\n", "$TOLD:\n" + late))
+    assert caught.value.code == "gpu-race"
+
+
+def test_orders_of_blocks() -> None:
+    text = kernel("atom.global.add.u32 %r10, [%rd1], 1;\nst.global.b32 [%rd1+4], %r2;\n", 1)
+    device = SimtDevice(checks=False, order=lambda count: np.arange(count)[::-1])
+    run = Run(text, [np.zeros(2, np.uint32)], blocks=5, threads=1, device=device)
+    assert run.array(0, 2).tolist() == [5, 0]
 
 
 # --- asynchronous copies ----------------------------------------------------------------------

@@ -144,7 +144,8 @@ class Batch:
             case "%tid.x" | "%tid":
                 return self.thread
             case "%ctaid.x" | "%ctaid":
-                return self.first + (self.block if self.blocks > 1 else self.block[:1])
+                positions = self.first + (self.block if self.blocks > 1 else self.block[:1])
+                return self.stamps.blocks(positions)
             case "%laneid":
                 return lane
             case "%warpid":

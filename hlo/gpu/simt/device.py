@@ -16,7 +16,7 @@ from hlo.gpu.ptx.records import Module, Variable
 from hlo.gpu.simt.code import Kernel
 from hlo.gpu.simt.launch import LaunchState
 from hlo.gpu.simt.layout import GLOBAL_BASE
-from hlo.gpu.simt.machine import Machine
+from hlo.gpu.simt.machine import BlockOrder, Machine
 from hlo.gpu.simt.memory import EMPTY, FULL
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.report import SimtReport
@@ -29,11 +29,14 @@ class SimtDevice(Device):
 
     checks: look for races, reads of memory that was not written, and what else is wrong; without,
     large runs are faster. limit: instructions that one launch may take, each for all the threads
-    that do it together.
+    that do it together. order: returns the numbers of so many blocks in the order in which they
+    run, as far as they run one after the other; by default from 0 on.
     """
 
-    def __init__(self, *, checks: bool = True, limit: int = _LIMIT) -> None:
-        self.machine = Machine(has_checks=checks, limit=limit)
+    def __init__(
+        self, *, checks: bool = True, limit: int = _LIMIT, order: BlockOrder | None = None
+    ) -> None:
+        self.machine = Machine(has_checks=checks, limit=limit, order=order)
         self.heap = self.machine.heap
         # Threads of the host may share the machine; it runs one launch at a time.
         self._lock = threading.RLock()

@@ -15,6 +15,7 @@ from hlo.gpu.simt.code import Kernel
 from hlo.gpu.simt.frame import LANES, Frame
 from hlo.gpu.simt.machine import Machine
 from hlo.gpu.simt.memory import Memory
+from hlo.gpu.simt.order import Order
 from hlo.gpu.simt.problems import Kind, Problem, error_of
 from hlo.gpu.simt.races import Races, shared_races
 from hlo.gpu.simt.request import Request
@@ -46,13 +47,14 @@ class LaunchState:
         self.parameters = list(parameters)
         self.has_checks = machine.has_checks
         size = -(-threads // LANES) * LANES
-        self.stamps = Stamps(machine.next_stamp, blocks * size)
+        numbers = None if machine.order is None else machine.order(blocks)
+        self.stamps = Stamps(machine.next_stamp, blocks * size, numbers)
         self._epochs = 0
         races = None
         if machine.has_checks:
             unit = kernel.units["global"]
             machine.cells.prepare(machine.heap.end // unit)
-            races = Races(machine.cells, self.stamps, unit, is_shared=False)
+            races = Races(machine.cells, self.stamps, unit, Order(blocks))
         self.device_memory = replace(machine.space, size=machine.heap.end, races=races)
         self.problems: dict[tuple[Kind, int], Problem] = {}
         self._executed = 0
@@ -174,6 +176,7 @@ class LaunchState:
     ) -> None:  # fmt: skip
         """Remember a problem, once for each instruction."""
         line = inst.line if inst is not None else 0
+        block = self.stamps.block(block)
         if (kind, line) in self.problems or len(self.problems) >= _MOST_PROBLEMS:
             return
         self.problems[kind, line] = Problem(

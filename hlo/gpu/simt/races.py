@@ -1,7 +1,8 @@
 """Races: accesses of different threads to the same memory, a write among them, without an order.
 
-Barriers order the accesses of a block. Nothing orders those of different blocks in a launch.
-Atomic updates are no races among themselves.
+Barriers order the accesses of a block. Those of different blocks in a launch are ordered where one
+releases what it has written, and the other one acquires it (`order.py`); nothing orders writes
+after reads of other blocks. Atomic updates are no races among themselves.
 
 For each cell of memory it is kept who wrote it last, and two threads that read it, as stamps:
 numbers that say thread and epoch, which is how many barriers its block had passed. Stamps of a
@@ -15,8 +16,10 @@ from operator import itemgetter
 
 import numpy as np
 
+from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.frame import Frame
 from hlo.gpu.simt.memory import Memory, lazy_zeros
+from hlo.gpu.simt.order import Order
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
@@ -99,12 +102,13 @@ class _Access:
 class Races:
     """Watches one memory in one launch.
 
-    is_shared: of blocks, each of which has its own part. unit: all accesses of the kernel are to
-    multiples of so many bytes.
+    unit: all accesses of the kernel are to multiples of so many bytes. order: of blocks; None for
+    memory of which each block has its own part.
     """
 
-    def __init__(self, cells: Cells, stamps: Stamps, unit: int, *, is_shared: bool) -> None:
-        self.cells, self.stamps, self.unit, self.is_shared = cells, stamps, unit, is_shared
+    def __init__(self, cells: Cells, stamps: Stamps, unit: int, order: Order | None) -> None:
+        self.cells, self.stamps, self.unit, self.order = cells, stamps, unit, order
+        self.is_shared = order is None
         # By range: loops read the same again and again. With their numbers, in order of time.
         self._noted: dict[tuple[int, int], list[tuple[int, _Access]]] = {}
         self._noted_bytes = self._reads = 0
@@ -160,6 +164,13 @@ class Races:
         self._stamp_twice(access, _UPDATER, _OTHER_UPDATER)
         if is_ordered:
             self._report_order(access, self._found(access, (_UPDATER, _OTHER_UPDATER)))
+        if self.order is not None:
+            self.order.access(frame, at, request)
+
+    def fence(self, frame: Frame, inst: Instruction) -> None:
+        """Note a fence."""
+        if self.order is not None:
+            self.order.fence(frame, inst)
 
     # --- what is found --------------------------------------------------------------------------
 
@@ -219,6 +230,8 @@ class Races:
                 if found.max() < access.least:
                     continue
                 bad = self._is_other(access, found)
+                if role == _WRITER and bad.any():
+                    self._drop_ordered(access, found, bad)
                 if bad.any():
                     self._report(access, bad, found, role)
                     return
@@ -247,6 +260,20 @@ class Races:
             bad &= other & ~ordered
         return bad
 
+    def _drop_ordered(self, access: _Access, found: np.ndarray, bad: np.ndarray) -> None:
+        """Take out of a mask what other blocks have released, and this one has acquired."""
+        if self.order is None or self.order.is_empty:
+            return
+        stamps, size = self.stamps, access.frame.batch.warps_of_block * access.frame.shape[1]
+        theirs, when = stamps.thread(found) // size, stamps.epoch(found)
+        mine = np.broadcast_to(stamps.thread(access.stamps) // size, bad.shape)
+        now = np.broadcast_to(stamps.epoch(access.stamps), bad.shape)
+        for block in np.unique(mine[bad]):
+            own = bad & (mine == block)
+            clock = self.order.known(int(block), int(now[own].min()))
+            if clock is not None:
+                bad[own] = when[own] >= clock[theirs[own]]
+
     # --- reports --------------------------------------------------------------------------------
 
     def _report(self, access: _Access, bad: np.ndarray, found: np.ndarray, role: int) -> None:
@@ -271,7 +298,7 @@ class Races:
         frame = access.frame
         number = int(self.stamps.thread(found[bad][0]))
         size = frame.batch.warps_of_block * frame.shape[1]
-        other = f"thread {number % size} of block {number // size}"
+        other = f"thread {number % size} of block {self.stamps.block(number // size)}"
         lanes = np.zeros(frame.shape, np.bool_)
         lanes[frame.active] = bad.any(axis=1)
         frame.batch.problem(kind, message.format(other=other), access.request.inst, frame, lanes)
@@ -281,7 +308,7 @@ def shared_races(memory: Memory, stamps: Stamps, unit: int) -> Races:
     """Return what watches the shared memory of a batch."""
     cells = Cells()
     cells.prepare(memory.size // unit)
-    return Races(cells, stamps, unit, is_shared=True)
+    return Races(cells, stamps, unit, None)
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -192,8 +192,19 @@ def convert_address(inst: Instruction, slots: Slots) -> Step:
     return Step(run, (source,), (to,))
 
 
+def fence(inst: Instruction, slots: Slots) -> Step:
+    """What orders memory: here, every access is done when the next one begins; but races see it."""
+
+    def run(values: Values, frame: Frame) -> None:
+        races = frame.batch.spaces["global"].races
+        if races is not None:
+            races.fence(frame, inst)
+
+    return Step(run)
+
+
 def nothing(inst: Instruction, slots: Slots) -> Step:
-    """What orders memory, or is a hint: here, every access is done when the next one begins."""
+    """What is a hint, or only takes time."""
     return Step(lambda values, frame: None)
 
 
@@ -202,8 +213,10 @@ STEPS: dict[str, Callable[[Instruction, Slots], Step]] = {
     "ldu": load,
     "st": store,
     "cvta": convert_address,
+    "membar": fence,
+    "fence": fence,
     **dict.fromkeys(
-        ("membar", "fence", "prefetch", "prefetchu", "applypriority", "discard", "nanosleep",
-         "griddepcontrol", "setmaxnreg", "pmevent"), nothing,
+        ("prefetch", "prefetchu", "applypriority", "discard", "nanosleep", "griddepcontrol",
+         "setmaxnreg", "pmevent"), nothing,
     ),
 }  # fmt: skip
