@@ -8,8 +8,7 @@ what bounds the kernel that takes longest. Then the exceptions to two rules:
 
 - Elementwise chains and reductions need no more launches than their data forces: a kernel for each
   value that other blocks wait for. So an elementwise kernel that only such kernels read is one too
-  many, a reduction takes one launch if each block has results of its own, else two, and no launch
-  computes scalars.
+  many, a reduction takes one launch, and no launch computes scalars.
 - Products of 1024 and more in each dimension keep tensor cores busy for 60 % of the time, at the
   rate that the instructions that are used have.
 
@@ -37,9 +36,6 @@ from hlo.gpu.plan import Launch
 from hlo.ir import Instruction
 
 LEAST_SHARE, LARGE = 0.6, 1024
-# A reduction to fewer results than multiprocessors, of more elements than a block reads quickly,
-# is one of partial results first.
-QUICK_ELEMENTS = 1 << 14
 
 
 def main() -> int:
@@ -80,7 +76,7 @@ def report(name: str, device: GpuModel) -> list[str]:
         f"{1e6 * total.roof_seconds:10.1f}  {longest.bound if longest else ''}",
         flush=True,
     )
-    found = [*spilled(cost), *unforced(planned, program, device), *slow_products(program, total)]
+    found = [*spilled(cost), *unforced(planned, program), *slow_products(program, total)]
     return [f"{name}: {line}" for line in found]
 
 
@@ -92,7 +88,7 @@ def spilled(cost: GpuCost) -> Iterator[str]:
 # --- launches -----------------------------------------------------------------------------------
 
 
-def unforced(planned: PlannedProgram, program: GpuProgram, device: GpuModel) -> Iterator[str]:
+def unforced(planned: PlannedProgram, program: GpuProgram) -> Iterator[str]:
     """Yield the launches of elementwise chains and reductions that no dependence forces."""
     kernels = [i for i, role in planned.roles.items() if role is Role.KERNEL]
     counts: dict[str, int] = {}
@@ -103,9 +99,8 @@ def unforced(planned: PlannedProgram, program: GpuProgram, device: GpuModel) -> 
         launches = counts.get(kernel.name, 0)
         if kernel not in simple:
             continue
-        forced = 2 if needs_partial_results(kernel, device) else 1
-        if launches > forced:
-            yield f"{kernel.name} ({kernel.opcode}) takes {launches} launches, not {forced}"
+        if launches > 1:
+            yield f"{kernel.name} ({kernel.opcode}) takes {launches} launches, not 1"
         readers = readers_of(kernel, planned)
         if is_on_demand(kernel) and readers and readers <= simple:
             names = ", ".join(sorted(r.name for r in readers))
@@ -130,19 +125,6 @@ def has_product(inst: Instruction, planned: PlannedProgram) -> bool:
                 return True
             stack += [x for x in operand.operands if x not in seen]
             seen.update(operand.operands)
-    return False
-
-
-def needs_partial_results(inst: Instruction, device: GpuModel) -> bool:
-    """True for reductions of much to little: several blocks reduce to one result."""
-    parts = inst.operands if is_multi_output(inst) else (inst,)
-    for part in parts:
-        if part.opcode == "reduce":
-            leaves = [s for _, s in part.shape.leaves()]
-            results = leaves[0].num_elements  # type: ignore[union-attr]
-            elements = part.operands[0].array_shape.num_elements
-            if results < device.multiprocessors and elements > QUICK_ELEMENTS:
-                return True
     return False
 
 

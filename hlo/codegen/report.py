@@ -146,6 +146,8 @@ def _where(buffer: Buffer, numbers: dict[Buffer, int]) -> str:
             return f"result{buffer.number}"
         case Origin.CONSTANT:
             return f"constants+{buffer.offset:#x}"
+        case Origin.COUNTERS:
+            return buffer.origin.value
     return f"temp{numbers.setdefault(buffer, len(numbers))}+{buffer.offset:#x}"
 
 

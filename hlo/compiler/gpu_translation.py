@@ -44,9 +44,9 @@ def translate_for_gpu(
     constants = constant_data(plan.constant_bytes, plan.constants)[: plan.constant_bytes]
     interface = Interface(
         symbol, module.name, parameters_of(module), planned.result,
-        plan.arena_bytes + plan.scalar_bytes, aliases=tuple(plan.aliases), triple=gpu.triple,
-        levels=(Level(gpu.cpu, ()),), cost=asdict(planned.cost), imports=calls.imports,
-        uses_host=calls.uses_host,
+        plan.arena_bytes + plan.scalar_bytes + plan.counter_bytes, aliases=tuple(plan.aliases),
+        triple=gpu.triple, levels=(Level(gpu.cpu, ()),), cost=asdict(planned.cost),
+        imports=calls.imports, uses_host=calls.uses_host,
         digest=digest(
             [program.module.to_text().encode(), str(plan.steps).encode(), constants.data]
         ),

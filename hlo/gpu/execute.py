@@ -99,6 +99,7 @@ class LoadedProgram:
                 run = _Run(space, regions, call_host, check)
                 yield run
                 run.finish(results, self.plan.results)
+                space.has_zeros = True
         except BaseException:
             # What is still under way comes before what the next run does here. But the caller may
             # give memory of the device back.
@@ -167,6 +168,8 @@ class _Space:
         # What was recorded and how often it has run, by the addresses of arguments and results.
         self._recorded: dict[tuple[int, ...], _Recorded] = {}
         self.recorded = _Recorded()
+        # Whether the counters are 0.
+        self.has_zeros = False
 
     def bind(
         self, plan: LaunchPlan, arguments: Sequence[Memory], results: Sequence[Memory]
@@ -176,6 +179,8 @@ class _Space:
         regions = {(Region.CONSTANTS, 0): self._constants}
         for region, size in ((Region.ARENA, plan.arena_bytes), (Region.SCALARS, plan.scalar_bytes)):
             regions[region, 0] = self._reserve((region, 0), size)
+        if plan.counter_bytes:
+            regions[Region.COUNTERS, 0] = self._counters(plan.counter_bytes)
         for number, (data, size) in enumerate(zip(results, plan.results, strict=True)):
             key = (Region.RESULT, number)
             regions[key] = data if isinstance(data, int) else self._reserve(key, size)
@@ -207,6 +212,17 @@ class _Space:
         else:
             self.device.forget(address)
         return address
+
+    def _counters(self, size: int) -> int:
+        """Return the memory of counters, all of them 0."""
+        key = Region.COUNTERS, 0
+        if key not in self._own:
+            self._own[key] = self.device.allocate(size, Region.COUNTERS.value)
+        if not self.has_zeros:
+            self.device.write(self._own[key], np.zeros(size, np.uint8))
+        # Until the run is done: launches that fail leave what they have counted.
+        self.has_zeros = False
+        return self._own[key]
 
     def _choose_recorded(self, addresses: tuple[int, ...]) -> None:
         recorded = self._recorded.pop(addresses, None) or _Recorded()

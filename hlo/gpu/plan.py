@@ -27,6 +27,7 @@ class Region(Enum):
     ARENA = "arena"
     CONSTANTS = "constants"
     SCALARS = "scalars"
+    COUNTERS = "counters"
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ class LaunchPlan:
     arguments, results: bytes of each array leaf. constants: pieces of the constants' memory, each
     at its offset, `constant_bytes` in all. aliases: pairs of a result and an argument, by number,
     that share memory: the argument's content is in the result's memory when the program begins.
+    counter_bytes: memory that is 0 when a run begins, and that each launch leaves so, unless it
+    fails; blocks of a launch count there which of them is the last.
     """
 
     steps: tuple[Step, ...]
@@ -128,6 +131,7 @@ class LaunchPlan:
     constant_bytes: int
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     aliases: tuple[tuple[int, int], ...] = ()
+    counter_bytes: int = 0
 
     def all_steps(self) -> Iterator[Step]:
         """Yield every step once, those of loops and branches before them."""

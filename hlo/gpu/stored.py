@@ -54,7 +54,7 @@ def to_bytes(program: StoredProgram) -> list[bytes | memoryview]:
             "steps": _steps(plan.steps),
             "sizes": [
                 plan.arguments, plan.results, plan.arena_bytes, plan.scalar_bytes,
-                plan.constant_bytes,
+                plan.constant_bytes, plan.counter_bytes,
             ],
             "constants": [offset for offset, _ in plan.constants],
             "aliases": plan.aliases,
@@ -73,12 +73,12 @@ def from_bytes(data: memoryview) -> StoredProgram:
         sections.append(data[at : at + length])
         at += length
     code, binary, *pieces = sections
-    arguments, results, arena, scalars, constants = found["sizes"]
+    arguments, results, arena, scalars, constants, counters = found["sizes"]
     arrays = [np.frombuffer(piece, np.uint8) for piece in pieces]
     plan = LaunchPlan(
         _read_steps(found["steps"]), tuple(arguments), tuple(results), arena, scalars, constants,
         list(zip(found["constants"], arrays, strict=True)),
-        tuple((result, argument) for result, argument in found["aliases"]),
+        tuple((result, argument) for result, argument in found["aliases"]), counters,
     )  # fmt: skip
     return StoredProgram(
         tuple(map(_array_shape, found["arguments"])), tuple(map(_array_shape, found["results"])),

@@ -17,6 +17,7 @@ def plan_text(plan: LaunchPlan) -> str:
         (Region.ARENA, plan.arena_bytes),
         (Region.CONSTANTS, plan.constant_bytes),
         (Region.SCALARS, plan.scalar_bytes),
+        (Region.COUNTERS, plan.counter_bytes),
     ):
         if size:
             lines.append(f"{region.value}: {size} bytes")

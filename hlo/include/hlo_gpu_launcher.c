@@ -8,7 +8,7 @@ typedef struct hlo_gpu_place {
 } hlo_gpu_place;
 
 /* Regions by number; then one for each argument, and one for each result. */
-enum { HLO_CONSTANTS, HLO_ARENA, HLO_SCALARS, HLO_ARRAYS };
+enum { HLO_CONSTANTS, HLO_ARENA, HLO_SCALARS, HLO_COUNTERS, HLO_ARRAYS };
 
 /* A step is an entry of one of the tables. */
 typedef struct hlo_gpu_step {
@@ -124,7 +124,7 @@ typedef struct hlo_gpu_plan {
   const hlo_gpu_alias *aliases;
   uint32_t alias_count;
   const void *constants;
-  uint64_t constant_bytes, arena_bytes, scalar_bytes;
+  uint64_t constant_bytes, arena_bytes, scalar_bytes, counter_bytes;
   const char *const *messages;
   int message_count;
 } hlo_gpu_plan;
@@ -345,14 +345,21 @@ static int hlo_gpu_run_steps(hlo_gpu_program *p, hlo_gpu_steps steps, CUstream s
   return status;
 }
 
+/* Sets to 0 what blocks count in. Launches leave it so, unless they fail. */
+static int hlo_gpu_clear_counters(hlo_gpu_program *p, CUstream stream) {
+  if (p->plan->counter_bytes == 0) return 0;
+  return (int)cuMemsetD32Async(p->regions[HLO_COUNTERS], 0, p->plan->counter_bytes / 4, stream);
+}
+
 /* Runs on arrays of the device, whose addresses are in the regions. */
 static int hlo_gpu_run_plan(hlo_gpu_program *p, CUstream stream) {
   const hlo_gpu_plan *plan = p->plan;
   CUdeviceptr *arrays = p->regions + HLO_ARRAYS, *results = arrays + plan->input_count;
+  int status;
   for (uint32_t i = 0; i < plan->alias_count; i++) {
     hlo_gpu_alias alias = plan->aliases[i];
     size_t bytes = plan->outputs[alias.result].bytes;
-    int status = 0;
+    status = 0;
     if (arrays[alias.argument] != results[alias.result] && bytes != 0) {
       status = (int)cuMemcpyDtoDAsync(results[alias.result], arrays[alias.argument], bytes, stream);
     }
@@ -361,7 +368,9 @@ static int hlo_gpu_run_plan(hlo_gpu_program *p, CUstream stream) {
     }
     arrays[alias.argument] = results[alias.result];
   }
-  return hlo_gpu_run_steps(p, plan->main, stream);
+  status = hlo_gpu_run_steps(p, plan->main, stream);
+  if (status != 0) (void)hlo_gpu_clear_counters(p, stream);
+  return status;
 }
 
 /* Lets the calling thread use the device; what was current comes back with hlo_gpu_leave. */
@@ -570,7 +579,7 @@ static int hlo_gpu_load(hlo_gpu_program *p) {
 /* The device memory of a program. */
 static uint64_t hlo_gpu_device_bytes(const hlo_gpu_plan *plan) {
   return hlo_gpu_padded(plan->constant_bytes) + hlo_gpu_padded(plan->arena_bytes) +
-         hlo_gpu_padded(plan->scalar_bytes);
+         hlo_gpu_padded(plan->scalar_bytes) + hlo_gpu_padded(plan->counter_bytes);
 }
 
 static int hlo_gpu_allocate_host(hlo_gpu_program *p) {
@@ -590,10 +599,12 @@ static int hlo_gpu_allocate(hlo_gpu_program *p) {
   p->regions[HLO_CONSTANTS] = p->memory;
   p->regions[HLO_ARENA] = p->regions[HLO_CONSTANTS] + hlo_gpu_padded(plan->constant_bytes);
   p->regions[HLO_SCALARS] = p->regions[HLO_ARENA] + hlo_gpu_padded(plan->arena_bytes);
+  p->regions[HLO_COUNTERS] = p->regions[HLO_SCALARS] + hlo_gpu_padded(plan->scalar_bytes);
   if (plan->constant_bytes != 0) {
     status = (int)cuMemcpyHtoDAsync(p->memory, plan->constants, plan->constant_bytes, p->stream);
-    if (status == 0) status = (int)cuStreamSynchronize(p->stream);
   }
+  if (status == 0) status = hlo_gpu_clear_counters(p, p->stream);
+  if (status == 0) status = (int)cuStreamSynchronize(p->stream);
   return status;
 }
 

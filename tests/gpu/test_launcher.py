@@ -98,6 +98,39 @@ ENTRY main {
   k = f64[3] constant({1, -2.5, 1e300})
   ROOT r = (bf16[70], (u4[5], c64[2,3]{0,1}), f32[4,0], pred[9], f64[3]) tuple(b, vw, f, n, k) }
 """.replace("  k = f64", "  vw = (u4[5], c64[2,3]{0,1}) tuple(v, w)\n  k = f64")
+# Blocks count which of them is the last, in every turn, and in reductions to 1 and to 40 results.
+COUNTS = """HloModule counts
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+body { s = (f32[4000,40], s32[]) parameter(0)
+  x = f32[4000,40] get-tuple-element(s), index=0
+  i = s32[] get-tuple-element(s), index=1
+  zero = f32[] constant(0)
+  all = f32[] reduce(x, zero), dimensions={0,1}, to_apply=sum
+  columns = f32[40] reduce(x, zero), dimensions={0}, to_apply=sum
+  n = f32[] constant(4000)
+  m = f32[] constant(160000)
+  mean = f32[] divide(all, m)
+  ns = f32[40] broadcast(n), dimensions={}
+  means = f32[40] divide(columns, ns)
+  a = f32[4000,40] broadcast(mean), dimensions={}
+  b = f32[4000,40] broadcast(means), dimensions={1}
+  c = f32[4000,40] add(a, b)
+  y = f32[4000,40] subtract(x, c)
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT r = (f32[4000,40], s32[]) tuple(y, j) }
+test { s = (f32[4000,40], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=1
+  n = s32[] constant(3)
+  ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY main { x = f32[4000,40] parameter(0)
+  zero = s32[] constant(0)
+  t = (f32[4000,40], s32[]) tuple(x, zero)
+  l = (f32[4000,40], s32[]) while(t), condition=test, body=body
+  ROOT y = f32[4000,40] get-tuple-element(l), index=0 }
+"""
 NOTHING = "HloModule n\nENTRY e { ROOT r = () tuple() }\n"
 SMALL = """HloModule small
 ENTRY e { x = f32[100] parameter(0)
@@ -144,7 +177,9 @@ def run_example(folder: Path, text: str, args: Sequence[Any], driver: Path) -> N
         assert compared.same, f"{leaf.ident}: {compared}"
 
 
-@pytest.mark.parametrize("text", [LOOPS, NOTHING, SMALL], ids=["loops", "nothing", "small"])
+@pytest.mark.parametrize(
+    "text", [LOOPS, NOTHING, SMALL, COUNTS], ids=["loops", "nothing", "small", "counts"]
+)
 def test_a_program_computes_what_the_interpreter_does(
     text: str, tmp_path: Path, driver: Path
 ) -> None:

@@ -195,13 +195,18 @@ _SUM = "s { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, 
 
 def test_launches_of_one_instruction_share_its_work_by_their_threads() -> None:
     module = hlo.parse(
-        f"HloModule m {_SUM} ENTRY e {{ x = f32[4194304] parameter(0) z = f32[] constant(0) "
-        "ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=s }"
+        f"HloModule m {_SUM} ENTRY e {{ x = f32[1048576] parameter(0) z = f32[] constant(0) "
+        "ROOT r = f32[1048576] reduce-window(x, z), window={size=1048576 pad=1048575_0}, "
+        "to_apply=s }"
     )
     found = gpu_cost(module, H100, asks_ptxas=False).estimate
-    first, *others = (k.launch.work.global_bytes for k in found.kernels)
-    assert others and first > 0.9 * (16 << 20) > sum(others)
-    assert found.roof_seconds == pytest.approx((16 << 20) / H100.memory_bandwidth, rel=0.05)
+    launches = [k.launch for k in found.kernels]
+    assert len(launches) == 2
+    threads = [x.blocks * x.threads for x in launches]
+    for launch, own in zip(launches, threads, strict=True):
+        share = launch.work.global_bytes / (8 << 20)
+        assert share == pytest.approx(own / sum(threads), rel=0.01)
+    assert found.roof_seconds == pytest.approx((8 << 20) / H100.memory_bandwidth, rel=0.05)
 
 
 def test_prefix_sums_take_linear_time() -> None:

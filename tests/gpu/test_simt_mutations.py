@@ -24,6 +24,10 @@ less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, 
 _PROGRAMS = {
     "reduce": "x = f32[7,3000] parameter(0) z = f32[] constant(0) "
     "ROOT r = f32[7] reduce(x, z), dimensions={1}, to_apply=sum",
+    "reduce in parts": "x = f32[2,70000] parameter(0) z = f32[] constant(0) "
+    "ROOT r = f32[2] reduce(x, z), dimensions={1}, to_apply=sum",
+    "reduce columns in parts": "x = f32[9000,40] parameter(0) z = f32[] constant(0) "
+    "ROOT r = f32[40] reduce(x, z), dimensions={0}, to_apply=sum",
     "sort": "x = f32[3,700] parameter(0) "
     "ROOT r = f32[3,700] sort(x), dimensions={1}, to_apply=less",
     "transpose": "x = f32[256,300] parameter(0) "
@@ -31,7 +35,7 @@ _PROGRAMS = {
     "dot": "x = f32[256,256] parameter(0) y = f32[256,256] parameter(1) "
     "ROOT r = f32[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
 }
-_WAITS = re.compile(r"\t(?:bar\.sync|cp\.async\.wait_group)\b[^;]*;")
+_WAITS = re.compile(r"\t(?:bar\.sync|cp\.async\.wait_group|fence)\b[^;]*;")
 
 
 def _emitted(text: str) -> tuple[Module, GpuProgram, str]:

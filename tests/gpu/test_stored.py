@@ -61,7 +61,10 @@ def test_a_program_is_read_as_it_was_written() -> None:
     ):
         assert at == there
         assert array.tobytes() == found.tobytes()
-    sizes = ("arguments", "results", "arena_bytes", "scalar_bytes", "constant_bytes", "aliases")
+    sizes = (
+        "arguments", "results", "arena_bytes", "scalar_bytes", "constant_bytes", "counter_bytes",
+        "aliases",
+    )  # fmt: skip
     assert all(getattr(back.plan, n) == getattr(program.plan, n) for n in sizes)
     # As long as it is not known what is in it.
     assert b"".join(map(bytes, to_bytes(back))) == data

@@ -32,6 +32,7 @@ from hlo.codegen.entry.constants import Constants
 from hlo.codegen.entry.kernel_plans import KernelPlan, writes_nothing
 from hlo.codegen.loops.kernel import Inputs
 from hlo.codegen.plan.liveness import Liveness, Path, Storage, array_leaves, leaves_below
+from hlo.codegen.targets.base import Plan
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.layout.plain import size_bytes
@@ -40,6 +41,8 @@ from hlo.values.types import ArrayShape, Shape
 # Results of at least so many bytes reuse the buffer of a dead operand, if possible. For smaller
 # ones memory does not matter, and kernels can be shared by more of them.
 _REUSED_BYTES = 1 << 18
+# Of a counter, see `Plan`.
+_COUNTER_BYTES = 4
 # They query the device ids: their results are in registers.
 
 
@@ -246,11 +249,20 @@ class _Assigner:
             inst, plan, tuple(moves), tuple([buffer for buffer, _ in places]),
             tuple([offset for _, offset in places]), results,
             Inputs(list(plan.reads), buffer_of, scalars),
-            tuple(self._scratch(n, position) for n in plan.plan.scratch_bytes),
+            self._workspace(plan.plan, position),
             tuple(self.constants.table(data) for data in plan.plan.tables),
         )  # fmt: skip
         self._put_results(inst, targets)
         return call
+
+    def _workspace(self, plan: Plan, position: int) -> tuple[Buffer, ...]:
+        """Return memory for a kernel's own use."""
+        found = tuple(self._scratch(n, position) for n in plan.scratch_bytes)
+        if plan.counters:
+            # Kernels run one after the other, and leave zeros: all have the same counters.
+            size = _COUNTER_BYTES * plan.counters
+            found += (self._bind(Buffer(size, Origin.COUNTERS)),)
+        return found
 
     def _put_results(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> None:
         """Record results: arrays are in their buffers, scalars are loaded from theirs."""

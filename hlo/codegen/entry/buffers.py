@@ -24,6 +24,7 @@ class Origin(Enum):
     OUTPUT = "output"
     SHARED = "shared"  # first an argument, later a result
     CONSTANT = "constant"
+    COUNTERS = "counters"  # 0 before each kernel, and after it
 
 
 @dataclass(eq=False)

@@ -123,9 +123,10 @@ class Kernels:
         extent = step(k)
         k.b.ret()
         params = [
-            f"ptr {'noalias ' if n in outputs or n >= num_buffers else 'readonly '}%buf{n}"
-            for n in range(num_buffers + scratch)
+            f"ptr {'noalias ' if n in outputs else 'readonly '}%buf{n}" for n in range(num_buffers)
         ]
+        alone = "" if k.meets else "noalias "
+        params += [f"ptr {alone}{name}" for name in k.scratch]
         params += [f"ptr noalias readonly {table}" for table in k.tables]
         for n, leaf in enumerate(inputs.scalars):
             held = scalar_parameter(leaf, n)

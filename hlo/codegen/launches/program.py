@@ -112,6 +112,7 @@ class _Writer(LaunchState):
             tuple(_content_bytes(s) for s in a.results),
             a.arena_bytes, self.num_slots * SLOT_BYTES, a.constants.size, a.constants.pieces,
             a.aliases,
+            max((b.size_bytes for b in a.buffers if b.origin is Origin.COUNTERS), default=0),
         )  # fmt: skip
         return GpuProgram(self.module, launches, tuple(self.calls), self.instructions)
 

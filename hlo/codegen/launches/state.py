@@ -42,6 +42,7 @@ _REGIONS = {
     Origin.PARAMETER: Region.ARGUMENT,
     Origin.OUTPUT: Region.RESULT,
     Origin.SHARED: Region.RESULT,
+    Origin.COUNTERS: Region.COUNTERS,
 }
 
 

@@ -77,6 +77,8 @@ class Kernel:
         self.tables: list[str] = []
         self.target = target
         self.is_light = True
+        # Whether threads read from scratch memory what others have written in the same launch.
+        self.meets = False
 
     @property
     def shape(self) -> ArrayShape:

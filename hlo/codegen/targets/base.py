@@ -50,12 +50,14 @@ class Plan:
     steps: the kernels; what each is called with is the target's matter, for targets of LLVM a
     `hlo.codegen.loops.kernel.Kernel`. scratch_bytes: sizes of memory for this instruction
     only. All of a step is done before the next begins, so a later step may read all that an earlier
-    one wrote. tables: constants that the kernels read.
+    one wrote. tables: constants that the kernels read. counters: integers of 32 bits, after the
+    other scratch memory, that are 0 when the kernels begin, and that they leave as 0.
     """
 
     steps: tuple[Callable[..., Any], ...]
     scratch_bytes: tuple[int, ...] = ()
     tables: tuple[np.ndarray, ...] = ()
+    counters: int = 0
 
 
 # --- what planning asks -------------------------------------------------------------------------

@@ -184,6 +184,7 @@ def _plan(interface: Interface, t: Tables, embedded: Embedded) -> list[str]:
         "constant_bytes": plan.constant_bytes,
         "arena_bytes": plan.arena_bytes,
         "scalar_bytes": plan.scalar_bytes,
+        "counter_bytes": plan.counter_bytes,
         "messages": "hlo_gpu_messages" if t.messages else "NULL",
         "message_count": len(t.messages),
     }

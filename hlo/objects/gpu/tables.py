@@ -20,7 +20,7 @@ from hlo.objects.gpu.calls import DeviceId, FunctionCall, HostStep, OperationTex
 from hlo.objects.gpu.header import FIRST_MESSAGE
 from hlo.objects.header import c_string
 
-_REGIONS = {Region.CONSTANTS: 0, Region.ARENA: 1, Region.SCALARS: 2}
+_REGIONS = {Region.CONSTANTS: 0, Region.ARENA: 1, Region.SCALARS: 2, Region.COUNTERS: 3}
 _ARRAYS = len(_REGIONS)
 # Kernels may have so much dynamic shared memory without asking for it.
 _USUAL_SHARED_BYTES = 48 << 10

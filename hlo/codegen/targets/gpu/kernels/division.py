@@ -18,7 +18,7 @@ _WARP_ROW, _MANY_ROWS = 4096, 4096
 # Threads that keep a GPU busy, and blocks that a reduction is split into.
 _WANTED_THREADS, _WANTED_BLOCKS = 1 << 16, 512
 # Elements that a thread of a split reduction has at least, and what it reads at once. Of so many
-# times these, parts are worth a second launch.
+# times these, parts are worth it that blocks wait for memory once more.
 _PART_ELEMENTS, AT_ONCE, _WORTH_PARTS = 32, 8, 4
 # Shared memory of a block for columns.
 _SHARED_BYTES = 32768
@@ -81,6 +81,19 @@ class Division:
     def part(self) -> int:
         """The elements of a part; the last one may have fewer."""
         return -(-self.length // (self.parts * self.tile)) * self.tile
+
+    @property
+    def sharing_blocks(self) -> int:
+        """How many sets of blocks have results in common."""
+        return self.blocks // self.parts
+
+    @property
+    def join(self) -> Division:
+        """How one block takes what all parts have found, in the order of parts."""
+        return replace(
+            self, way=Way.SPREAD if self.way is Way.SPREAD else Way.CHUNKED, length=self.parts,
+            group=min(self.group, _power(self.parts)), parts=1, vector=1,
+        )  # fmt: skip
 
 
 def divide(

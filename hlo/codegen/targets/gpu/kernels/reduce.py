@@ -3,8 +3,8 @@
 A group of threads reduces the elements of one result. Where reduced elements are contiguous, the
 group is adjacent threads, and what they found is combined by exchange between lanes. Where results
 are, adjacent threads have adjacent results, and rows of threads are combined in shared memory. Few
-results of many elements are reduced in parts by several blocks, whose results a second launch
-reduces in the same way. How elements are divided follows from shapes alone.
+results of many elements are reduced in parts by several blocks; the last one of them to end reduces
+what all have found in the same way. How elements are divided follows from shapes alone.
 
 A function that may be applied in any order takes every so many-th element in a thread. Any other
 one takes elements that follow each other; one thread takes all if they may not be split.
@@ -13,7 +13,7 @@ one takes elements that follow each other; one thread takes all if they may not 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.accesses import memory_order
@@ -21,11 +21,9 @@ from hlo.analysis.fusion.endings import reduction_in, space_of
 from hlo.analysis.fusion.operations import is_multi_output, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.reduce.combiner import Accumulators
-from hlo.codegen.kernels.reduce.lanes import compared_positions, in_order, position_operand
 from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
 from hlo.codegen.llvm import Index
 from hlo.codegen.loops.element import Indices
-from hlo.codegen.loops.inline import inline
 from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
@@ -40,7 +38,9 @@ from hlo.codegen.targets.gpu.kernels.division import (
     vector_of,
     way_of,
 )
-from hlo.codegen.targets.gpu.kernels.team import combine_rows, combine_threads
+from hlo.codegen.targets.gpu.kernels.last_block import COUNTER_TYPE, is_last_block
+from hlo.codegen.targets.gpu.kernels.members import Members
+from hlo.codegen.targets.gpu.kernels.team import SharedValues, combine_rows, combine_threads
 from hlo.ir import Instruction
 
 # Turns of a loop after which the sum so far is added to a larger one.
@@ -48,12 +48,12 @@ _TURNS = 32
 
 
 def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: object) -> Plan:
-    """Return the launches of a reduction: one, or two if it is in parts."""
+    """Return the launch of a reduction."""
     return plan_reductions([inst], roles)
 
 
 def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -> Plan:
-    """Return the launches of reductions of arrays that lie alike, over the same dimensions."""
+    """Return the launch of reductions of arrays that lie alike, over the same dimensions."""
     found = _loops_of(insts, roles)
     r = found[0]
     results = r.size(r.kept)
@@ -68,12 +68,9 @@ def plan_reductions(insts: Sequence[Instruction], roles: Mapping[Instruction, Ro
         d = divide(way, results, 1, r.length, math.gcd(*(vector_of(r, way) for r in found)))
     if d.parts == 1:
         return Plan((Reduce(d),))
-    # What is left of the parts lies side by side.
-    way = Way.SPREAD if way is Way.SPREAD else Way.CHUNKED
-    join = divide(way, 1, results, d.parts, held=held)
     size = d.parts * results
     scratch = tuple(size * et.byte_width for r in found for et in r.combiner.held)
-    return Plan((Reduce(d), Reduce(replace(join, parts=1), is_join=True)), scratch)
+    return Plan((Reduce(d),), scratch, counters=d.sharing_blocks)
 
 
 def _loops_of(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -> list[Reduction]:
@@ -86,61 +83,96 @@ def _loops_of(insts: Sequence[Instruction], roles: Mapping[Instruction, Role]) -
 
 @dataclass(frozen=True)
 class Reduce:
-    """Emits one launch of a reduction. is_join: of the results of parts."""
+    """Emits a reduction."""
 
     division: Division
-    is_join: bool = False
 
     def __call__(self, k: Kernel) -> Grid:
         assert isinstance(k.target, Gpu)
         d, lanes = self.division, k.target.lanes
         threads = -(-d.used // lanes) * lanes
-        _Emitter(k, d, threads, is_join=self.is_join).emit()
+        _Emitter(k, d, threads).emit()
         return Grid(d.blocks * threads, 1.0, d.blocks, threads)
 
 
 class _Emitter:
     """Emission of one thread's share."""
 
-    def __init__(self, k: Kernel, d: Division, threads: int, *, is_join: bool) -> None:
+    def __init__(self, k: Kernel, d: Division, threads: int) -> None:
         assert isinstance(k.target, Gpu)
-        self.k, self.b, self.d, self.threads, self.is_join = k, k.b, d, threads, is_join
+        self.k, self.b, self.d, self.threads = k, k.b, d, threads
+        # Whether elements are what the parts have found.
+        self.is_join = False
         self.block = Block(k.b, k.target)
         # The kernel's instruction, or one that is computed of each element of its result.
         single = k.inst if k.inst.opcode == "reduce" else reduction_in(k.inst, k.roles)
         insts = k.inst.operands if is_multi_output(k.inst) else [single or k.inst]
-        # The reductions; those that pick elements are alone.
-        self.members = [Reducer(inst, k.elements) for inst in insts]
-        for w, r in zip(self.members, _loops_of(insts, k.roles), strict=True):
+        reducers = [Reducer(inst, k.elements) for inst in insts]
+        for w, r in zip(reducers, _loops_of(insts, k.roles), strict=True):
             w.r = r
-        self.held = [et for w in self.members for et in w.combiner.held]
+        self.members = Members(k.b, reducers)
+        self.held = self.members.held
+        self.shared: SharedValues | None = None
+        if d.columns > 1 and d.group > 1:
+            self.shared = SharedValues(self.block, self.held, d.used)
+        elif d.group > k.target.lanes:
+            self.shared = SharedValues(self.block, self.held, threads // k.target.lanes)
 
     def emit(self) -> None:
         """Write the code."""
         b, d = self.b, self.d
         b.is_careful = True
+        self._take_place()
+        total = self._combined(self._partial())
+        if d.parts > 1:
+            with b.when(self.has_result):
+                self._leave(total)
+            self._join()
+        else:
+            with b.when(self.has_result):
+                self._store(total)
+
+    def _join(self) -> None:
+        """Reduce what all parts have found, in the last of their blocks."""
+        b, d = self.b, self.d
+        self.k.meets = True
+        number = b.udiv(self.block.block_index(), d.parts)
+        counter = b.element_address(self.k.scratch[-1], COUNTER_TYPE, number)
+        with b.when(is_last_block(self.block, counter, d.parts)):
+            self.d, self.is_join = d.join, True
+            self._take_place(d.parts)
+            total = self._combined(self._partial())
+            with b.when(self.has_result):
+                self._store(total)
+
+    def _take_place(self, parts: int = 1) -> None:
+        """Find out which elements of which result are the thread's.
+
+        parts: the blocks that had parts of the results of this one.
+        """
+        b, d = self.b, self.d
         thread = self.block.thread_index()
         self.row = b.urem(b.udiv(thread, d.columns), d.group)
         counts = [-(-d.lines // d.lines_at_once), d.strips, d.parts]
-        some_lines, strip, self.part = split_index(b, self.block.block_index(), counts)
-        line = b.add(b.mul(some_lines, d.lines_at_once), b.udiv(thread, d.columns * d.group))
-        column = b.add(b.mul(strip, d.columns), b.urem(thread, d.columns))
+        block = b.udiv(self.block.block_index(), parts)
+        some_lines, strip, self.part = split_index(b, block, counts)
+        inside = b.udiv(thread, d.columns * d.group)
         # Threads without a result of their own do the work of others, and store nothing.
-        is_own = b.both(b.compare("slt", line, d.lines), b.compare("slt", column, d.width))
+        has_result = b.compare("eq", self.row, 0)
         if d.used < self.threads:
-            is_own = b.both(is_own, b.compare("slt", thread, d.used))
-        if d.lines % d.lines_at_once or d.used < self.threads:
+            has_result = b.both(has_result, b.compare("slt", thread, d.used))
+            inside = b.minimum(inside, d.lines_at_once - 1)
+        line = b.add(b.mul(some_lines, d.lines_at_once), inside)
+        column = b.add(b.mul(strip, d.columns), b.urem(thread, d.columns))
+        is_inside = b.both(b.compare("slt", line, d.lines), b.compare("slt", column, d.width))
+        self.has_result = b.both(has_result, is_inside)
+        if d.lines % d.lines_at_once:
             line = b.minimum(line, d.lines - 1)
         if d.width % d.columns:
             column = b.minimum(column, d.width - 1)
         self.result = b.add(b.mul(line, d.width), column)
-        self.kept = [self._kept(w, line, column) for w in self.members]
-        total = self._combined(self._partial())
-        with b.when(b.both(is_own, b.compare("eq", self.row, 0))):
-            if d.parts > 1:
-                self._leave(total)
-            else:
-                self._store(total)
+        if not self.is_join:
+            self.kept = [self._kept(w, line, column) for w in self.members.reducers]
 
     def _kept(self, w: Reducer, line: Index, column: Index) -> dict[int, Index]:
         """Return where the elements of a result are read, in the dimensions that are kept."""
@@ -171,66 +203,40 @@ class _Emitter:
         d = self.d
         if d.group == 1:
             return total
-        follow, ordered = self._follow, d.way is Way.CHUNKED
+        follow, ordered = self.members.follow, d.way is Way.CHUNKED
         if d.way is Way.PICKED:
-            follow = self._follow_by_position
+            follow = self.members.follow_by_position
         if d.columns == 1:
             return combine_threads(
-                self.block, total, self.held, d.group, self.threads, follow, in_order=ordered
-            )
+                self.block, total, self.held, d.group, self.threads, follow, in_order=ordered,
+                shared=self.shared,
+            )  # fmt: skip
+        assert self.shared is not None
         place = self.block.thread_index()
         return combine_rows(
-            self.block, total, self.held, place, self.row, d.group, d.columns, d.used, follow
+            self.block, total, self.shared, place, self.row, d.group, d.columns, d.used, follow
         )
 
-    # --- all reductions -------------------------------------------------------------------------
-
-    def _of_each(self, values: Sequence[Value]) -> Iterator[tuple[Reducer, list[Value]]]:
-        """Yield the reductions with their own of the values of all."""
-        first = 0
-        for w in self.members:
-            yield w, list(values[first : first + w.combiner.count])
-            first += w.combiner.count
-
-    def _start(self, start: Callable[[Reducer], list[Value]]) -> list[Value]:
-        return [value for w in self.members for value in start(w)]
-
-    def _inits(self) -> list[Value]:
-        return self._start(lambda w: w.inits())
-
-    def _identity(self) -> list[Value]:
-        return self._start(lambda w: w.combiner.identity())
-
-    def _follow(self, held: list[Value], new: list[Value]) -> list[Value]:
-        return self._follow_all(held, [new])
-
-    def _follow_all(self, held: list[Value], new: Sequence[list[Value]]) -> list[Value]:
-        """Return what follows elements; those of a sum are added in pairs first."""
-        each = [[own for _, own in self._of_each(element)] for element in new]
-        return [
-            value
-            for n, (w, before) in enumerate(self._of_each(held))
-            for value in w.apply_all(before, [element[n] for element in each])
-        ]
+    # --- results --------------------------------------------------------------------------------
 
     def _leave(self, total: list[Value]) -> None:
         """Store the results of a part."""
         at = self.b.add(self.b.mul(self.part, self.d.lines * self.d.width), self.result)
-        for et, value, base in zip(self.held, total, self.k.scratch, strict=True):
+        for et, value, base in zip(self.held, total, self.k.scratch, strict=False):
             scalar.store(self.b, et, value, base, at)
 
     def _left(self, part: Index) -> list[Value]:
         """Return the results of a part."""
         at = self.b.add(self.b.mul(part, self.d.lines * self.d.width), self.result)
-        pairs = zip(self.held, self.k.scratch, strict=True)
+        pairs = zip(self.held, self.k.scratch, strict=False)
         return [scalar.load(self.b, et, base, at) for et, base in pairs]
 
     def _store(self, total: list[Value]) -> None:
         """Store the results, the initial values included."""
         if self.d.way is not Way.WHOLE:
-            total = self._follow(self._inits(), total)
+            total = self.members.follow(self.members.inits(), total)
         output = 0
-        for w, own in self._of_each(total):
+        for w, own in self.members.of_each(total):
             gone, kept = set(w.inst.dimensions), w.kept_at(self.result)
             at = tuple(kept.get(d, 0) for d in range(w.r.source.rank) if d not in gone)
             wanted = [s.element_type for s in w.r.results]
@@ -254,29 +260,13 @@ class _Emitter:
             indices[d] = at[own]
         k.store(k.elements.compute(k.inst, tuple(indices)), tuple(indices))
 
-    # --- a reduction that picks -----------------------------------------------------------------
-
-    def _follow_by_position(self, held: list[Value], new: list[Value]) -> list[Value]:
-        (w,) = self.members
-        position = position_operand(w.r)
-        assert position is not None
-        return self._follow_picked(*in_order(w, held, new, position))
-
-    def _follow_picked(self, held: list[Value], new: list[Value]) -> list[Value]:
-        """Return what is picked of two sets of values, that of the earlier element first."""
-        (w,) = self.members
-        position = position_operand(w.r)
-        assert position is not None
-        known = compared_positions(w.combiner, position)
-        return inline(self.b, w.combiner.computation, [*held, *new], known=known)
-
     # --- one thread's elements ------------------------------------------------------------------
 
     def _partial(self) -> list[Value]:
         acc = Accumulators(self.b, self.held)
         match self.d.way:
             case Way.WHOLE:
-                acc.put(self._inits())
+                acc.put(self.members.inits())
                 self._follow_each(acc, 0, self.d.length)
             case Way.CHUNKED:
                 self._chunk(acc)
@@ -298,7 +288,7 @@ class _Emitter:
     def _elements(self, at: Index, count: int) -> list[list[Value]]:
         """Return elements that follow each other in the innermost loop."""
         found: list[list[Value]] = [[] for _ in range(count)]
-        for w, kept in zip(self.members, self.kept, strict=True):
+        for w, kept in zip(self.members.reducers, self.kept, strict=True):
             groups = w.r.reduced
             *head, last = split_index(self.b, at, self._sizes(w, groups)) if groups else [0]
             for n, values in enumerate(found):
@@ -313,9 +303,9 @@ class _Emitter:
         with b.loop(0, turns, plain=True) as n:
             at = b.add(first, b.mul(n, AT_ONCE))
             for new in [self._element(b.add(at, i)) for i in range(AT_ONCE)]:
-                acc.put(self._follow(acc.get(), new))
+                acc.put(self.members.follow(acc.get(), new))
         with b.loop(b.add(first, b.mul(turns, AT_ONCE)), last, plain=True) as at:
-            acc.put(self._follow(acc.get(), self._element(at)))
+            acc.put(self.members.follow(acc.get(), self._element(at)))
 
     def _chunk(self, acc: Accumulators) -> None:
         """Take elements that follow each other: there are some for each thread."""
@@ -352,10 +342,10 @@ class _Emitter:
         with b.loop(0, turns, plain=True) as n:
             at = b.add(begin, b.mul(n, d.group * AT_ONCE))
             for new in [self._element(b.add(at, i * d.group)) for i in range(AT_ONCE)]:
-                acc.put(self._follow_picked(acc.get(), new))
+                acc.put(self.members.follow_picked(acc.get(), new))
         rest = b.add(begin, b.mul(turns, d.group * AT_ONCE))
         with b.loop(rest, last, d.group, plain=True) as at:
-            acc.put(self._follow_picked(acc.get(), self._element(at)))
+            acc.put(self.members.follow_picked(acc.get(), self._element(at)))
 
     def _spread(self, acc: Accumulators) -> None:
         """Take every so many-th element, or vector of them.
@@ -365,7 +355,7 @@ class _Emitter:
         """
         b, d = self.b, self.d
         first, last = self._bounds()
-        identity = self._identity()
+        identity = self.members.identity()
         vectors = max(1, AT_ONCE // d.vector)
         stride = d.tile * vectors
         turns = b.udiv(b.sub(last, first), stride)
@@ -375,16 +365,16 @@ class _Emitter:
         def turn(into: Accumulators, number: Index) -> None:
             at = b.add(begin, b.mul(number, stride))
             new = [x for i in range(vectors) for x in self._vector(b.add(at, i * d.tile))]
-            into.put(self._follow_all(into.get(), new))
+            into.put(self.members.follow_all(into.get(), new))
 
         most = turns if isinstance(turns, int) else d.part // stride
-        if any(w.combiner.rounds for w in self.members) and most > 2 * _TURNS:
+        if self.members.rounds and most > 2 * _TURNS:
             some = Accumulators(b, self.held)
             with b.loop(0, turns, _TURNS, plain=True) as start:
                 some.put(identity)
                 with b.loop(start, b.minimum(b.add(start, _TURNS), turns), plain=True) as n:
                     turn(some, n)
-                acc.put(self._follow(acc.get(), some.get()))
+                acc.put(self.members.follow(acc.get(), some.get()))
         elif turns == 1:
             turn(acc, 0)
         else:
@@ -393,7 +383,7 @@ class _Emitter:
         rest = b.add(begin, b.mul(turns, stride))
         if b.add(first, b.mul(turns, stride)) != last:
             with b.loop(rest, last, d.tile, plain=True) as at:
-                acc.put(self._follow_all(acc.get(), self._vector(at)))
+                acc.put(self.members.follow_all(acc.get(), self._vector(at)))
 
 
 PLANNERS = {"reduce": plan_reduce}

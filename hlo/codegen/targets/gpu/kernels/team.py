@@ -76,18 +76,19 @@ def combine_lanes(
 
 def combine_threads(
     block: Block, values: list[Value], types: Sequence[ElementType], group: int, threads: int,
-    follow: Follow, *, in_order: bool,
+    follow: Follow, *, in_order: bool, shared: SharedValues | None = None,
 ) -> list[Value]:  # fmt: skip
     """Return what the values of adjacent threads combine to, in each of them.
 
-    group: how many, a power of two. threads: those of the block, a multiple.
+    group: how many, a power of two. threads: those of the block, a multiple. shared: memory for
+    values of each warp, of its own if it is not given.
     """
     b, lanes = block.b, block.gpu.lanes
     values = combine_lanes(block, values, min(group, lanes), follow, in_order=in_order)
     warps = group // lanes
     if warps <= 1:
         return values
-    shared = SharedValues(block, types, threads // lanes)
+    shared = shared or SharedValues(block, types, threads // lanes)
     warp = block.index(block.warp())
     with b.when(b.icmp("eq", block.lane(), 0)):
         shared.put(values, warp)
@@ -98,8 +99,8 @@ def combine_threads(
 
 
 def combine_rows(
-    block: Block, values: list[Value], types: Sequence[ElementType], place: Index, row: Index,
-    rows: int, stride: int, slots: int, follow: Follow,
+    block: Block, values: list[Value], shared: SharedValues, place: Index, row: Index, rows: int,
+    stride: int, slots: int, follow: Follow,
 ) -> list[Value]:  # fmt: skip
     """Return, in row 0, what the values of rows of threads combine to, in order.
 
@@ -107,7 +108,6 @@ def combine_rows(
     no part. row: the number of the thread's row; the next one is `stride` slots further on.
     """
     b = block.b
-    shared = SharedValues(block, types, slots)
     with b.when(b.compare("slt", place, slots)):
         shared.put(values, place)
     step = 1
