@@ -97,6 +97,8 @@ def test_json_is_as_documented() -> None:
     one, *_ = json.loads(run("two.hlo", "--isolate_instructions", "--json").stdout)
     inside = ("--trace", "--find-nan", "--first-divergence")
     found = [json.loads(run("two.hlo", flag, "--json").stdout) for flag in inside]
+    simt = ("--backend=gpu-emulated", "--simt-report")
+    found.append(json.loads(run("two.hlo", *simt, "--json").stdout))
     assert {*report, *one, "errors", *(key for r in found for key in r)} == documented
     assert one["instruction"] in [i.name for i in hlo.load("two.hlo").entry]
     first, second = report["results"]

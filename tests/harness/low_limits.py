@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from hlo.analysis.fusion.chains import USUAL_CHAINS
 from hlo.analysis.fusion.rows import USUAL_ROWS
 
 # Each constant's value instead of its own, by module of `hlo`: that which uses it.
 LOWER: dict[str, dict[str, object]] = {
     "analysis.fusion.accesses": {"_LARGE": 16},
-    "analysis.fusion.chains": {"_ROWS_STORED": 8, "_FEW": 4, "_DEEP": 16, "_REDUCED_BYTES": 2048,
-                               "_PLAIN_BYTES": 2048},
+    "analysis.fusion.chains": {"_ROWS_STORED": 8, "_FEW": 4, "_DEEP": 16},
     "analysis.fusion.post_dominators": {"_MAX_DETOUR": 4},
     "analysis.fusion.roles": {"_MAX_DEPTH": 12, "MAX_READS": 6},
     "analysis.fusion.siblings": {"_MAX_RESULTS": 3},
@@ -58,8 +58,11 @@ LOWER: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
-# Those of rows are no constants: targets have their own.
-ROWS = {"shortest": 2, "count": 2}
+# What targets may have others of: fields of the limits that all have who name none.
+LOWER_USUAL: tuple[tuple[object, dict[str, object]], ...] = (
+    (USUAL_ROWS, {"shortest": 2, "count": 2}),
+    (USUAL_CHAINS, {"reduced_bytes": 2048, "plain_bytes": 2048}),
+)
 
 
 def lower_limits() -> None:
@@ -69,6 +72,7 @@ def lower_limits() -> None:
         for constant, value in values.items():
             assert hasattr(module, constant), f"hlo.{name} has no {constant}"
             setattr(module, constant, value)
-    for name, value in ROWS.items():
-        assert hasattr(USUAL_ROWS, name)
-        object.__setattr__(USUAL_ROWS, name, value)
+    for limits, values in LOWER_USUAL:
+        for field, value in values.items():
+            assert hasattr(limits, field), f"{limits} have no {field}"
+            object.__setattr__(limits, field, value)
