@@ -66,3 +66,24 @@ def test_a_value_for_kernels_of_other_dimensions_is_computed_by_each() -> None:
      ROOT q = (f32[30], f32[30,40]) tuple(r, t) }"""
     assert len(plan_of(text).steps) == 2
     check_emulated(text)
+
+
+def layer(size: int) -> str:
+    """Return a product with the weights of one of several layers, stored with wider elements."""
+    return f"""HloModule m ENTRY e {{
+     x = bf16[24,{size}] parameter(0) i = s32[] parameter(1)
+     w = f32[3,{size},4,{size // 4}]{{3,2,0,1}} parameter(2) z = s32[] constant(0)
+     s = f32[1,{size},4,{size // 4}]{{3,2,1,0}} dynamic-slice(w, i, z, z, z),
+      dynamic_slice_sizes={{1,{size},4,{size // 4}}}
+     c = bf16[1,{size},4,{size // 4}]{{3,2,1,0}} convert(s)
+     r = bf16[{size},4,{size // 4}]{{2,1,0}} reshape(c)
+     ROOT d = bf16[24,4,{size // 4}]{{2,1,0}} dot(x, r), lhs_contracting_dims={{1}},
+      rhs_contracting_dims={{0}} }}"""
+
+
+def test_a_product_reads_the_weights_of_its_layer_where_they_are() -> None:
+    written, ptx = program(layer(4096))
+    assert all(launch.instruction == "d" for launch in written.plan.launches)
+    assert "ld.global.v4.b32" in ptx and "st.shared.v4.b32" in ptx
+    check_emulated(layer(256))
+    check_emulated(layer(260))

@@ -18,7 +18,8 @@ class FusionLimits:
     several kernels compute, each for itself, counted for each of its uses. launch: what a kernel
     costs besides the memory that it reads and writes, in operations; byte: what a byte of that
     costs. joined_bytes: kernels over arrays of so many bytes are joined though they share nothing.
-    joins_rare: whether operations with rare expensive cases are computed with others.
+    joins_rare: whether operations with rare expensive cases are computed with others. rows: a
+    product of so many rows, or columns, computes parts of the array that they are multiplied by.
     """
 
     in_a_row: int = 5
@@ -28,6 +29,7 @@ class FusionLimits:
     byte: float = 0.0
     joined_bytes: int = 0
     joins_rare: bool = False
+    rows: int = 0
 
     def is_better_again(self, cost: float, shape: ArrayShape, used: int) -> bool:
         """Return whether to compute a value where it is used, rather than to store it.

@@ -7,6 +7,7 @@ written to memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
@@ -66,6 +67,8 @@ _READS_VIEWS = frozenset({"dot", "convolution"})
 # What is computed of a product's operand besides elementwise operations, and the least of its
 # elements that are: fewer stay in the cache.
 _PACKABLE, _PACKED = frozenset({"broadcast", "iota", "constant"}), 1 << 16
+# What is computed besides, of a part of an array.
+_PARTS = frozenset({"dynamic-slice", "slice", "reshape", "bitcast"})
 # Kernels that are loops over more than their result, or write it in parts.
 _LOOPS = frozenset({Category.REDUCTION, Category.WINDOW, Category.SORT})
 _TAKES_ELEMENTS = frozenset({"dynamic-update-slice", "scatter", "concatenate", "copy"})
@@ -160,7 +163,9 @@ def roles_in(
         if (
             is_large
             or is_read_much
-            or _must_keep(inst, roles, cheap, comp, is_whole=is_whole, is_again=is_again)
+            or _must_keep(
+                inst, roles, cheap, comp, is_whole=is_whole, is_again=is_again, limits=limits
+            )
         ):
             roles[inst] = Role.KERNEL
             cost[inst] = 0.0
@@ -287,6 +292,7 @@ def _must_keep(
     roles: dict[Instruction, Role],
     cheap: frozenset[Instruction] | None,
     comp: Computation,
+    limits: FusionLimits,
     *,
     is_whole: bool,
     is_again: bool,
@@ -317,7 +323,7 @@ def _must_keep(
         ):
             return True
         # A kernel that is no loop over its result reads its operands from memory.
-        if role is Role.KERNEL and not _reads_elements(user, inst, roles, cheap):
+        if role is Role.KERNEL and not _reads_elements(user, inst, roles, cheap, limits):
             return True
     return False
 
@@ -327,6 +333,7 @@ def _reads_elements(
     inst: Instruction,
     roles: dict[Instruction, Role],
     cheap: frozenset[Instruction] | None,
+    limits: FusionLimits,
 ) -> bool:
     """True for a kernel that computes elements of an operand as it needs them."""
     return (
@@ -334,15 +341,18 @@ def _reads_elements(
         or user.opcode in _TAKES_ELEMENTS
         or user.spec.category in _LOOPS
         or (user.opcode in _READS_VIEWS and _is_view(inst, roles))
-        or (user.opcode == "dot" and cheap is not None and _is_packed(inst, user, cheap))
+        or (user.opcode == "dot" and cheap is not None and _is_packed(inst, user, cheap, limits))
     )
 
 
-def _is_packed(inst: Instruction, dot: Instruction, work: frozenset[Instruction]) -> bool:
+def _is_packed(
+    inst: Instruction, dot: Instruction, work: frozenset[Instruction], limits: FusionLimits
+) -> bool:
     """True when a product computes an operand while it packs it.
 
     That is for large arrays whose innermost dimension is none that is summed over, computed by a
-    few operations on elements of the same place or of a line.
+    few operations on elements of the same place or of a line, or of a part of an array where few
+    rows are multiplied.
     """
     shape = inst.array_shape
     types = (inst.array_shape, *(o.array_shape for o in dot.operands), dot.array_shape)
@@ -353,8 +363,12 @@ def _is_packed(inst: Instruction, dot: Instruction, work: frozenset[Instruction]
     side = "lhs" if dot.operands[0] is inst else "rhs"
     inner = next(d for d in minor_to_major(shape) if shape.dims[d] != 1)
     summed = (*dot.attrs[f"{side}_contracting_dims"], *dot.attrs[f"{side}_batch_dims"])
+    own = math.prod(
+        n for d, n in enumerate(shape.dims) if d not in dot.attrs[f"{side}_contracting_dims"]
+    )
+    packable = _PACKABLE | (_PARTS if dot.array_shape.num_elements <= own * limits.rows else set())
     return inner not in summed and all(
-        i.spec.has(Trait.ELEMENTWISE) or i.opcode in _PACKABLE for i in work
+        i.spec.has(Trait.ELEMENTWISE) or i.opcode in packable for i in work
     )
 
 

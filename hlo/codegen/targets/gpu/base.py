@@ -37,6 +37,8 @@ _MOST_SHARES = 1 << 14
 # microseconds, in which a device of 30 Tflop/s does so many operations, and 8 for each byte that
 # its memory reads. Code of more transcendental functions in a row takes long to compile.
 _LAUNCH, _BYTE, _AGAIN, _IN_A_ROW = float(1 << 26), 8.0, 80.0, 32
+# So many rows of a product are one tile.
+_ROWS = 128
 # Kernels over arrays of so many bytes take hardly longer than their launches.
 _JOINED_BYTES = 1 << 22
 
@@ -142,7 +144,7 @@ class Gpu(ScalarTarget):
 
         return FusionLimits(
             in_a_row=_IN_A_ROW, delay=math.inf, again=_AGAIN, launch=_LAUNCH, byte=_BYTE,
-            joined_bytes=_JOINED_BYTES, joins_rare=True,
+            joined_bytes=_JOINED_BYTES, joins_rare=True, rows=_ROWS,
         )  # fmt: skip
 
     def joins_reduction(self, inst: Instruction) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.matmul.gemm import Steps
-from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, Source, count
-from hlo.codegen.kernels.views import element_strides
-from hlo.codegen.plan.liveness import collect_leaves
+from hlo.codegen.kernels.matmul.product import Dims, Product, count
 from hlo.codegen.targets.base import Target
 from hlo.codegen.targets.gpu.base import Gpu
+from hlo.codegen.targets.gpu.kernels.matmul.alignment import alignment_of
 from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS, fma_work, mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.direct import Direct
 from hlo.codegen.targets.gpu.kernels.matmul.fma import THREADS, FmaProduct
@@ -163,29 +161,3 @@ def _parted(p: Product, tiling: Tiling) -> list[Tiling]:
             each = -(-steps // wanted)
             found.add(-(-steps // each))
     return [replace(tiling, parts=parts) for parts in sorted(found)]
-
-
-# --- memory -------------------------------------------------------------------------------------
-
-_RENAMED = frozenset({"reshape", "transpose", "copy", "bitcast"})
-
-
-def alignment_of(source: Source, inst: Instruction, roles: Mapping[Instruction, Role]) -> int:
-    """Return what the address of an operand's memory is a multiple of, 16 at the most."""
-    if isinstance(source.memory, Computed):
-        return 1
-    if isinstance(source.memory, int):
-        return 16
-    leaf, offset = collect_leaves(inst, roles)[source.memory.number], 0
-    while roles[leaf] is Role.ALIAS and (leaf.opcode == "slice" or leaf.opcode in _RENAMED):
-        (whole,) = leaf.operands
-        if leaf.opcode == "slice":
-            shape = whole.array_shape
-            starts = [part.start for part in leaf.slice]
-            offset += _offset(starts, element_strides(shape)) * shape.element_type.byte_width
-        leaf = whole
-    return math.gcd(offset, 16)
-
-
-def _offset(starts: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(start * stride for start, stride in zip(starts, strides, strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +14,8 @@ from hlo.codegen.loops.vectors import Types
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.kernels.matmul.sums import parts_of
-from hlo.values.layout.plain import loop_order
-from hlo.values.types import ElementType
+from hlo.values.layout.plain import loop_order, strides_of
+from hlo.values.types import ArrayShape, ElementType
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,17 @@ def place_at(b: Builder, dims: Dims, index: Index, *, is_checked: bool = False) 
     return Place(dims, tuple(digits), inside)
 
 
+@dataclass(frozen=True)
+class _Where:
+    """Where an element is: its index in memory, or those in an array that is computed.
+
+    inside: whether there is such an element.
+    """
+
+    indices: tuple[Index, ...]
+    inside: Val
+
+
 class Operand:
     """One operand of a product in a kernel: loads its elements, zeros where there are none."""
 
@@ -67,28 +79,80 @@ class Operand:
 
     def at(self, batch: Place, free: Place, inner: Place) -> Value:
         """Return an element."""
-        b = self.k.b
-        at, inside = self.position(batch, free, inner)
-        found = self._element(b.select(inside, i64(at), i64(0)).name if inside != TRUE else at)
-        value = self.types.through(b, found)
-        if inside == TRUE:
-            return value
-        et = self.types.chain[-1]
-        return scalar.select(b, inside, value, scalar.constant(et, et.dtype.type(0)))
+        return self._converted(self.where(batch, free, inner), 0)
 
-    def bits_at(self, batch: Place, free: Place, inner: Place) -> Val:
-        """Return an element as it is in memory, in the type that elements are converted to."""
+    def bits_at(self, batch: Place, free: Place, inner: Place, number: int = 1) -> list[Val]:
+        """Return elements as they are in memory, in the type that elements are converted to.
+
+        number: of elements that follow each other in the operand's memory, in one line of it.
+        """
+        where = self.where(batch, free, inner)
+        return [self._bits(where, n) for n in range(number)]
+
+    def where(self, batch: Place, free: Place, inner: Place) -> _Where:
+        """Return where an element is: some element's place if it is not there."""
+        b = self.k.b
+        places = batch, free, inner
+        if isinstance(self.source.memory, Computed):
+            inst = self.source.memory.instruction(self.k.inst)
+            shape = inst.array_shape
+            digits = (
+                None if self.source.bounds or self.source.offset else self._digits(shape, places)
+            )
+            if digits is not None:
+                return _Where(tuple(digits), b.both(free.inside, inner.inside))
+        at, inside = self.position(*places)
+        at = b.select(inside, i64(at), i64(0)).name if inside != TRUE else at
+        if not isinstance(self.source.memory, Computed):
+            return _Where((at,), inside)
+        order = loop_order(shape)
+        split = split_index(b, at, [shape.dims[d] for d in order]) if order else []
+        found = dict(zip(order, split, strict=True))
+        return _Where(tuple(found.get(d, 0) for d in range(shape.rank)), inside)
+
+    def _digits(self, shape: ArrayShape, places: Sequence[Place]) -> list[Index] | None:
+        """Return the indices of an array's dimensions; None if they do not follow one by one.
+
+        That takes no division, but where dimensions that lie side by side count as one.
+        """
+        found: list[Index] = [0] * shape.rank
+        strides, order = strides_of(shape), loop_order(shape)
+        left = set(order)
+        for place in places:
+            for dim, digit in zip(place.dims, place.digits, strict=True):
+                if dim.size == 1:
+                    continue
+                own = [d for d in order if 0 < dim.stride(self.side) <= strides[d]]
+                while math.prod(shape.dims[d] for d in own) > dim.size:
+                    own = own[1:]
+                sizes = [shape.dims[d] for d in own]
+                if not own or strides[own[-1]] != dim.stride(self.side) or not left.issuperset(own):
+                    return None
+                if math.prod(sizes) != dim.size:
+                    return None
+                left -= set(own)
+                for d, n in zip(own, split_index(self.k.b, digit, sizes), strict=True):
+                    found[d] = n
+        return None if left else found
+
+    def _bits(self, where: _Where, ahead: int) -> Val:
         b, et = self.k.b, self.types.chain[-1]
         if isinstance(self.source.memory, Computed) or self.source.et is not et:
-            value = self.at(batch, free, inner)
+            value = self._converted(where, ahead)
             assert isinstance(value, Val)
             return scalar.to_memory(b, et, value)
-        at, inside = self.position(batch, free, inner)
         memory = scalar.memory_type(et)
-        index = b.select(inside, i64(at), i64(0)).name if inside != TRUE else at
-        found = b.load(memory, b.element_address(self.base, memory, index))
+        at = b.add(where.indices[0], ahead)
+        found = b.load(memory, b.element_address(self.base, memory, at))
         zero = scalar.to_memory(b, et, parts_of(scalar.constant(et, et.dtype.type(0)))[0])
-        return b.select(inside, found, zero)
+        return b.select(where.inside, found, zero)
+
+    def _converted(self, where: _Where, ahead: int) -> Value:
+        b, et = self.k.b, self.types.chain[-1]
+        value = self.types.through(b, self._element(where, ahead))
+        if where.inside == TRUE:
+            return value
+        return scalar.select(b, where.inside, value, scalar.constant(et, et.dtype.type(0)))
 
     def position(self, batch: Place, free: Place, inner: Place) -> tuple[Index, Val]:
         """Return where an element is from the beginning of its array, and whether it is there."""
@@ -104,13 +168,14 @@ class Operand:
             inside = b.both(inside, b.icmp("ult", i64(where), bound.size))
         return at, inside
 
-    def _element(self, at: Index) -> Value:
+    def _element(self, where: _Where, ahead: int) -> Value:
+        """Return the element that is so many ahead of another in the same line of memory."""
         b, source = self.k.b, self.source
         if not isinstance(source.memory, Computed):
-            return scalar.load(b, source.et, self.base, at)
+            return scalar.load(b, source.et, self.base, b.add(where.indices[0], ahead))
         inst = source.memory.instruction(self.k.inst)
-        shape = inst.array_shape
-        order = loop_order(shape)
-        digits = split_index(b, at, [shape.dims[d] for d in order]) if order else []
-        where = dict(zip(order, digits, strict=True))
-        return self.k.elements.at(inst, tuple(where.get(d, 0) for d in range(shape.rank)))
+        indices = [*where.indices]
+        if ahead:
+            d = loop_order(inst.array_shape)[-1]
+            indices[d] = b.add(indices[d], ahead)
+        return self.k.elements.at(inst, tuple(indices))

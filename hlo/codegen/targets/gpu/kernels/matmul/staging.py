@@ -14,11 +14,13 @@ from hlo.codegen.targets.gpu.block import Block
 from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK, TileLayout
 from hlo.codegen.targets.gpu.kernels.matmul.operands import Operand, Place, place_at
 from hlo.codegen.targets.gpu.kernels.matmul.tiles import Share, Stager
+from hlo.values.layout.plain import loop_order
 from hlo.values.types import ElementType
 
 _WIDTHS = (16, 8, 4)
 # Elements that a thread loads before sums are taken, to store them after: more would leave no
-# registers for sums. Half of them where they are converted. So many are loaded at a time otherwise.
+# registers for sums. Half of them where they are converted, twice as many if they lie side by side:
+# one register has the address of several. So many are loaded at a time otherwise.
 _AHEAD = 8
 
 
@@ -47,13 +49,23 @@ def copied_width(p: Product, side: str, et: ElementType, aligned: int) -> int:
     source = p.source(side)
     if isinstance(source.memory, Computed) or source.et is not et:
         return 0
-    along_k = runs_along_k(p, side)
-    near, far = (p.k, p.free(side)) if along_k else (p.free(side), p.k)
+    whole = side_by_side(p, side) * et.byte_width
+    return next((w for w in _WIDTHS if whole and math.gcd(whole, aligned) % w == 0), 0)
+
+
+def side_by_side(p: Product, side: str) -> int:
+    """Return of how many neighbours in memory all groups are that an operand consists of.
+
+    A group is all inside the product or all outside, and begins at a multiple of its size. 0: there
+    are none.
+    """
+    near, far = p.k, p.free(side)
+    if not runs_along_k(p, side):
+        near, far = far, near
     if not near or near[-1].stride(side) != 1 or near[-1].name:
         return 0
     others = [d.stride(side) for d in (*near[:-1], *far, *p.batch)]
-    whole = math.gcd(near[-1].size, source.offset, *others) * et.byte_width
-    return next((w for w in _WIDTHS if math.gcd(whole, aligned) % w == 0), 0)
+    return math.gcd(near[-1].size, p.source(side).offset, *others)
 
 
 def runs_along_k(p: Product, side: str) -> bool:
@@ -87,7 +99,7 @@ class Tiles(Stager):
     ) -> None:  # fmt: skip
         self.k, self.p, self.share, self.et = k, p, share, et
         self.layout, self.slots, self.threads = layout, slots, threads
-        self.operand = Operand(k, p, side, et)
+        self.side, self.operand = side, Operand(k, p, side, et)
         self.thread = block.thread_index()
         self.dims = p.free(side)
         # Neighbouring threads copy neighbours in memory, however a tile lies.
@@ -153,18 +165,37 @@ class CopiedTiles(Tiles):
 
 
 class LoadedTiles(Tiles):
-    """Tiles whose elements are loaded, or computed, one by one."""
+    """Tiles whose elements are loaded, or computed.
+
+    A thread does that for some neighbours in memory, so many as it can store at a time: that makes
+    wide loads of what they are computed from, too.
+    """
 
     def __init__(
         self, k: Kernel, block: Block, p: Product, side: str, share: Share, layout: TileLayout,
         slots: Slots, et: ElementType, threads: int,
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
-        self.total = self.number(1)
-        self.most = _AHEAD if self.operand.source.et is et else _AHEAD // 2
-        self.own = self.places(1) if self.total <= self.most else []
-        self.loaded: list[Val] = []
+        self.width = self._width()
+        self.total = self.number(self.width)
+        ahead = _AHEAD if self.operand.source.et is et else _AHEAD // 2
+        self.most = max(1, ahead * min(2, self.width) // self.width)
+        self.own = self.places(self.width) if self.total <= self.most else []
+        self.loaded: list[list[Val]] = []
         self.from_k: Index = 0
+
+    def _width(self) -> int:
+        """Return how many neighbours a thread loads and stores."""
+        layout, source = self.layout, self.operand.source
+        each = layout.free * layout.depth
+        if layout.along_k != self.along_k or each % self.threads:
+            return 1
+        line = 0
+        if isinstance(source.memory, Computed):
+            shape = source.memory.instruction(self.k.inst).array_shape
+            line = shape.dims[loop_order(shape)[-1]]
+        most = math.gcd(CHUNK // self.et.byte_width, each // self.threads, layout.inner)
+        return math.gcd(most, line, side_by_side(self.p, self.side) or 1)
 
     def begin(self, first: Index, slot: Index) -> None:
         self.from_k = first
@@ -179,18 +210,21 @@ class LoadedTiles(Tiles):
         # There are too many for registers: some after others.
         together = math.gcd(self.most, self.total)
         with b.loop(0, self.total, together, plain=True) as turn:
-            own = [self.place(b.add(turn, n), 1) for n in range(together)]
+            own = [self.place(b.add(turn, n), self.width) for n in range(together)]
             self._store(to, own, [self._load(each) for each in own])
 
-    def _load(self, own: Own) -> Val:
+    def _load(self, own: Own) -> list[Val]:
         inner = self.inner(self.from_k, own.depth)
-        return self.operand.bits_at(self.share.batch, own.place, inner)
+        return self.operand.bits_at(self.share.batch, own.place, inner, self.width)
 
-    def _store(self, to: str, own: Sequence[Own], values: Sequence[Val]) -> None:
-        b = self.k.b
-        for each, value in zip(own, values, strict=True):
-            at = self.layout.at(b, each.free, each.depth)
-            b.store(value, b.element_address(to, "i8", at))
+    def _store(self, to: str, own: Sequence[Own], values: Sequence[Sequence[Val]]) -> None:
+        b, size = self.k.b, self.et.byte_width
+        for each, group in zip(own, values, strict=True):
+            at = b.element_address(to, "i8", self.layout.at(b, each.free, each.depth))
+            for n, value in enumerate(group):
+                # LLVM makes one store of what it knows to be aligned.
+                aligned = 0 if n else self.width * size
+                b.store(value, b.element_address(at, "i8", n * size), aligned)
 
 
 def tiles_of(
