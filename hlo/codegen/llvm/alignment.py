@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hlo.codegen.llvm.writer import LoopChoice
 from hlo.llvm import (
     Binary,
     Call,
@@ -28,13 +29,15 @@ _WIDEST = 16
 _EXTREMA = tuple(f"@llvm.{name}" for name in ("smin", "smax", "umin", "umax"))
 
 
-def with_alignments(lines: Sequence[Line], bases: Mapping[str, int]) -> list[Line]:
+def with_alignments(
+    lines: Sequence[Line | LoopChoice], bases: Mapping[str, int]
+) -> list[Line | LoopChoice]:
     """Return lines whose loads say what their addresses are multiples of.
 
     bases: what addresses are that no line computes.
     """
     known = dict(bases)
-    found: list[Line] = []
+    found: list[Line | LoopChoice] = []
     for line in lines:
         if type(line) is Instruction:
             operation = line.operation
