@@ -33,6 +33,7 @@ from hlo.llvm.instructions import (
     Store,
     Switch,
     Unary,
+    pointer_type,
 )
 from hlo.llvm.module import Global, LlvmModule, Node
 from hlo.llvm.types import VectorType, as_vector, byte_size, overload, vector_type
@@ -43,7 +44,7 @@ __all__ = [
     "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule", "Load", "Location",
     "Loop", "LoopMetadata", "Node", "Operation", "Origin", "Phi", "Return", "Select",
     "ShuffleVector", "Store", "Switch", "Unary", "VectorType", "as_vector", "byte_size", "overload",
-    "vector_type", "with_operands",
+    "pointer_type", "vector_type", "with_operands",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hlo.llvm.compiled import Origin
 from hlo.llvm.instructions import (
+    AtomicUpdate,
     Branch,
     Call,
     Cast,
@@ -52,7 +53,9 @@ class _Facts(NamedTuple):
 
 
 # What has addresses among its operands.
-_ADDRESSING = frozenset({Call, GetElementPtr, Load, Store, Cast, Compare, Select, Phi, Return})
+_ADDRESSING = frozenset(
+    {AtomicUpdate, Call, GetElementPtr, Load, Store, Cast, Compare, Select, Phi, Return}
+)
 
 
 @dataclass

@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+def pointer_type(space: int) -> str:
+    """Return the type of addresses in an address space."""
+    return f"ptr addrspace({space})" if space else "ptr"
+
+
 class Binary(NamedTuple):
     """An operation on two values of a type. flags: `nsw`, `contract`, ..., separated by spaces."""
 
@@ -112,52 +117,56 @@ class GetElementPtr(NamedTuple):
 
 
 class Load(NamedTuple):
-    """A value from an address. align: in bytes, 0 for the type's own."""
+    """A value from an address. align: in bytes, 0 for the type's own. space: of the address."""
 
     type: str
     operands: tuple[str, ...]
     align: int = 0
     is_invariant: bool = False
+    space: int = 0
 
     def __str__(self) -> str:
         align = f", align {self.align}" if self.align else ""
         note = ", !invariant.load !{}" if self.is_invariant else ""
-        return f"load {self.type}, ptr {self.operands[0]}{align}{note}"
+        return f"load {self.type}, {pointer_type(self.space)} {self.operands[0]}{align}{note}"
 
 
 class Store(NamedTuple):
     """The operands are a value of `type` and an address. align: in bytes, 0 for the type's own.
 
-    is_nontemporal: nobody reads it soon, so that it need not be in a cache.
+    is_nontemporal: nobody reads it soon, so that it need not be in a cache. space: of the address.
     """
 
     type: str
     operands: tuple[str, ...]
     align: int = 0
     is_nontemporal: bool = False
+    space: int = 0
 
     def __str__(self) -> str:
         value, address = self.operands
         align = f", align {self.align}" if self.align else ""
         note = ", !nontemporal !{i32 1}" if self.is_nontemporal else ""
-        return f"store {self.type} {value}, ptr {address}{align}{note}"
+        return f"store {self.type} {value}, {pointer_type(self.space)} {address}{align}{note}"
 
 
 class AtomicUpdate(NamedTuple):
     """Combines a value with what memory holds, at once; the result is what it held before.
 
     opcode: `add`, `umax`, ... operands: the value, of `type`, and the address. scope: of the
-    threads that see it as one operation, by LLVM's name.
+    threads that see it as one operation, by LLVM's name. space: of the address.
     """
 
     opcode: str
     type: str
     operands: tuple[str, ...]
     scope: str
+    space: int = 0
 
     def __str__(self) -> str:
         value, address = self.operands
-        what = f"atomicrmw {self.opcode} ptr {address}, {self.type} {value}"
+        where = f"{pointer_type(self.space)} {address}"
+        what = f"atomicrmw {self.opcode} {where}, {self.type} {value}"
         return f'{what} syncscope("{self.scope}") monotonic'
 
 

@@ -29,7 +29,8 @@ from hlo.support.threads import in_threads
 _APART_SIZE, _PART_SIZE = 6_000, 24_000
 # Memory that LLVM needs for the smallest module, and for each character.
 _LEAST_BYTES, _BYTES_OF_CHARACTER = 32 << 20, 50
-_LEVEL = 2
+# Of optimization, and of code generation. ptxas optimizes what LLVM generates.
+_LEVEL, _CODE_LEVELS = 2, {"nvptx64": 0}
 # How LLVM writes the dots of names that nobody else sees in PTX.
 _DOT = "_$_"
 _HEADER_END = ".address_size 64\n"
@@ -172,7 +173,9 @@ def _initialize() -> None:
 
 def _target_machine(triple: str, cpu: str) -> llvm.TargetMachine:
     _initialize()
-    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=_LEVEL)
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, opt=_CODE_LEVELS.get(triple.split("-")[0], _LEVEL)
+    )
 
 
 def _compiled(text: str, triple: str, cpu: str, *, is_final: bool = False) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.entry.buffers import Buffer, Origin
@@ -38,11 +38,14 @@ from hlo.codegen.launches.scalars import (
 )
 from hlo.codegen.launches.state import SLOT_BYTES, LaunchState, Task, alignment
 from hlo.codegen.llvm import Builder, Val, i64
+from hlo.codegen.llvm.narrow import with_narrow_divisions
+from hlo.codegen.llvm.spaces import add_spaces
+from hlo.codegen.llvm.vector_access import with_vector_accesses
 from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import Path, array_leaves
 from hlo.codegen.scalar.operations import Cplx
 from hlo.codegen.targets.base import Extent
-from hlo.codegen.targets.gpu.base import SHARE_THREADS, Gpu, Grid
+from hlo.codegen.targets.gpu.base import MOST_BLOCKS, MOST_THREADS, SHARE_THREADS, Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block as ThreadBlock
 from hlo.gpu import plan
 from hlo.gpu.plan import LaunchPlan, Place, Region
@@ -106,6 +109,7 @@ class _Writer(LaunchState):
                 self.module.functions[function.name] = function.replace(
                     attributes=("alwaysinline", *inlined)
                 )
+        self._finish()
         launches = LaunchPlan(
             tuple(self.steps),
             tuple(_content_bytes(s) for _, s in a.arguments),
@@ -115,6 +119,17 @@ class _Writer(LaunchState):
             max((b.size_bytes for b in a.buffers if b.origin is Origin.COUNTERS), default=0),
         )  # fmt: skip
         return GpuProgram(self.module, launches, tuple(self.calls), self.instructions)
+
+    def _finish(self) -> None:
+        """Let the code say what LLVM would have to find out: that takes it longer than all else."""
+        module, gpu = self.module, self.gpu
+        add_spaces(module)
+        limits = {
+            f"@{gpu.thread_register}": MOST_THREADS - 1, f"@{gpu.block_register}": MOST_BLOCKS - 1
+        }  # fmt: skip
+        for name, function in module.functions.items():
+            narrow = replace(function, body=with_narrow_divisions(function.body, limits))
+            module.functions[name] = replace(narrow, body=with_vector_accesses(narrow, module))
 
     # --- commands ---------------------------------------------------------------------------------
 

@@ -1,69 +1,25 @@
-"""Which powers of two addresses are multiples of, by how they are computed.
-
-LLVM makes one load of neighbours where it knows that. Passes that find it out are among those that
-take longest.
-"""
+"""Which powers of two indices and addresses are multiples of, by how they are computed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from hlo.codegen.llvm.writer import LoopChoice
-from hlo.llvm import (
-    Binary,
-    Call,
-    Cast,
-    GetElementPtr,
-    Instruction,
-    Line,
-    Load,
-    Operation,
-    Select,
-    byte_size,
-)
+from hlo.llvm import Binary, Call, Cast, GetElementPtr, Operation, Select, byte_size
 
 # Of 0, and the most that is looked at otherwise.
-_MOST = 1 << 30
-# The widest access of a thread.
-_WIDEST = 16
+MOST = 1 << 30
 _EXTREMA = tuple(f"@llvm.{name}" for name in ("smin", "smax", "umin", "umax"))
 
 
-def with_alignments(
-    lines: Sequence[Line | LoopChoice], bases: Mapping[str, int]
-) -> list[Line | LoopChoice]:
-    """Return lines whose loads say what their addresses are multiples of.
-
-    bases: what addresses are that no line computes.
-    """
-    known = dict(bases)
-    found: list[Line | LoopChoice] = []
-    for line in lines:
-        if type(line) is Instruction:
-            operation = line.operation
-            if type(operation) is Load and not operation.align:
-                align = min(known.get(operation.operands[0], 1), _WIDEST)
-                if align > byte_size(operation.type):
-                    line = line._replace(operation=operation._replace(align=align))
-            elif line.result:
-                known[line.result] = min(_multiple(operation, known), _MOST)
-        found.append(line)
-    return found
-
-
-def _multiple(operation: Operation, known: Mapping[str, int]) -> int:
-    """Return a power of two that a result is a multiple of."""
+def multiple_of(operation: Operation, known: Mapping[str, int]) -> int:
+    """Return a power of two that a result is a multiple of, by those of the values before."""
 
     def of(operand: str) -> int:
-        found = known.get(operand)
-        if found is None:
-            number = int(operand) if operand.lstrip("-").isdigit() else 1
-            found = number & -number or _MOST
-        return found
+        return constant_multiple(operand) if (found := known.get(operand)) is None else found
 
     if isinstance(operation, Binary):
         x, y = operation.operands
-        return _of_binary(operation.opcode, of(x), of(y), y)
+        return min(_of_binary(operation.opcode, of(x), of(y), y), MOST)
     if isinstance(operation, GetElementPtr):
         base, *indices = operation.operands
         return min(of(base), *[of(i) * byte_size(operation.type) or 1 for i in indices])
@@ -76,13 +32,21 @@ def _multiple(operation: Operation, known: Mapping[str, int]) -> int:
     return 1
 
 
-def _of_binary(opcode: str, x: int, y: int, divisor: str) -> int:
+def constant_multiple(operand: str) -> int:
+    """Return a power of two that an operand is a multiple of, 1 for what is no constant."""
+    number = int(operand) if operand.lstrip("-").isdigit() else 1
+    return min(number & -number, MOST) or MOST
+
+
+def _of_binary(opcode: str, x: int, y: int, operand: str) -> int:
     if opcode in ("add", "sub", "or", "xor", "urem"):
         return min(x, y)
     if opcode == "mul":
         return x * y
     if opcode == "and":
         return max(x, y)
-    if opcode == "udiv" and divisor == str(y):
+    if opcode == "shl" and operand.isdigit():
+        return x << min(int(operand), MOST.bit_length())
+    if opcode == "udiv" and operand == str(y):
         return max(1, x // y)
     return 1

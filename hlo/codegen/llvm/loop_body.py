@@ -218,7 +218,7 @@ class Body:
         for address in {total.address for total in self.sums.values()}:
             own = [total for total in self.sums.values() if total.address == address]
             reads = sum(
-                isinstance(x.operation, Load) and x.operation[1:] == ((address,), 0, False)
+                isinstance(x.operation, Load) and x.operation == Load(x.operation.type, (address,))
                 for x in self._instructions()
             )
             if reads != len(own) or len({(total.op, total.flags) for total in own}) > 1:

@@ -1,4 +1,4 @@
-"""What the addresses of a kernel's operands are multiples of."""
+"""What the address of an operand is a multiple of."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from collections.abc import Mapping, Sequence
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.matmul.product import Computed, Source
 from hlo.codegen.kernels.views import element_strides
-from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.plan.liveness import collect_leaves
 from hlo.ir import Instruction
 
 _RENAMED = frozenset({"reshape", "transpose", "copy", "bitcast"})
 # What memory is aligned to, as far as it matters.
 _WHOLE = 16
-
-
-def alignments_of(k: Kernel) -> dict[str, int]:
-    """Return what the addresses of all that a kernel reads are multiples of."""
-    found: dict[str, int] = {}
-    for leaf in k.inputs.buffer_of:
-        base = k.pointer(leaf)
-        found[base] = min(found.get(base, _WHOLE), _alignment(leaf, k.roles))
-    return found
 
 
 def alignment_of(source: Source, inst: Instruction, roles: Mapping[Instruction, Role]) -> int:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.product import Product, count
 from hlo.codegen.llvm import Index, Val
-from hlo.codegen.llvm.alignment import with_alignments
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.gpu.base import Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block
-from hlo.codegen.targets.gpu.kernels.matmul.alignment import alignments_of
 from hlo.codegen.targets.gpu.kernels.matmul.cost import mma_work
 from hlo.codegen.targets.gpu.kernels.matmul.fragment_products import add_products, joined
 from hlo.codegen.targets.gpu.kernels.matmul.fragments import fragments_of
@@ -105,7 +103,6 @@ class MmaProduct:
         dynamic = total_bytes if total_bytes > _STATIC else 0
         done = mma_work(p, unit, self.tiles).work
         blocks = tiling.blocks(p)
-        b.lines = with_alignments(b.lines, alignments_of(k))
         return Grid(
             blocks, count(p.k), blocks, threads, dynamic, done, is_final=True, is_large=True
         )

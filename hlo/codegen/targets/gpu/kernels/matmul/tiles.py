@@ -89,8 +89,9 @@ def share_of(block: Block, p: Product, tiling: Tiling) -> Share:
     if rows % min(_BAND, rows) == 0:
         column, row = split_index(b, inside, [columns, min(_BAND, rows)])
     else:
-        left = b.minimum(b.sub(rows, b.mul(band, _BAND)), _BAND)
-        column = b.binary("udiv", i64(inside), str(left)).name
+        is_last = b.compare("eq", band, rows // _BAND)
+        left = b.select(is_last, i64(rows % _BAND), i64(_BAND)).name
+        column = b.binary("udiv", i64(inside), left).name
         row = b.sub(inside, b.mul(column, left))
     row = b.add(b.mul(band, _BAND), row)
     each = tiling.each(p)
