@@ -9,7 +9,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from hlo.llvm import Binary, Call, Cast, Instruction, Line, Operation, Select
+from hlo.llvm import (
+    Binary,
+    Branch,
+    Call,
+    Cast,
+    Compare,
+    Instruction,
+    Label,
+    Line,
+    Operation,
+    Phi,
+    Select,
+)
 
 _WORD = (1 << 32) - 1
 _LONG = (1 << 63) - 1
@@ -34,11 +46,15 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
     """
     # The most that values can be which cannot be negative.
     most: dict[str, int] = {}
+    steps = _steps(lines)
     found: list[Line] = []
-    for line in lines:
+    for at, line in enumerate(lines):
         if type(line) is Instruction and line.result:
             operation = line.operation
-            limit = _limit(operation, most, limits)
+            if type(operation) is Phi:
+                limit = _counted(lines, at, most, steps) if operation.type == "i64" else None
+            else:
+                limit = _limit(operation, most, limits)
             if limit is not None and limit <= _LONG:
                 most[line.result] = limit
             if isinstance(operation, Binary) and operation.opcode in _DIVISIONS:
@@ -48,6 +64,48 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
                     continue
         found.append(line)
     return found
+
+
+def _steps(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
+    """Return the sums of a value and a positive number, by name."""
+    found: dict[str, tuple[str, int]] = {}
+    for line in lines:
+        if type(line) is Instruction and type(line.operation) is Binary:
+            opcode, _, _, (x, y) = line.operation
+            if opcode == "add" and y.isdigit():
+                found[line.result] = x, int(y)
+    return found
+
+
+def _counted(
+    lines: Sequence[Line], at: int, most: Mapping[str, int], steps: Mapping[str, tuple[str, int]]
+) -> int | None:
+    """Return the most that a loop's counter can be, None for what is none.
+
+    A turn begins with a test whether the counter is less than a limit, and ends with an addition.
+    """
+    line = lines[at]
+    assert isinstance(line, Instruction)
+    start, *following = line.operation.operands
+    first = _most(start, most)
+    if first is None or len(following) != 1 or following[0] not in steps:
+        return None
+    counter, step = steps[following[0]]
+    while _is_phi(lines[at]):
+        at += 1
+    match lines[at : at + 3]:
+        case [
+            Instruction(test, Compare("icmp", "slt", "i64", (x, y))),
+            Instruction("", Branch((condition,), (inside, _))),
+            Label(body),
+        ] if (x, condition, inside) == (counter, test, body) and counter == line.result:
+            end = _most(y, most)
+            return None if end is None else max(first, end - 1 + step)
+    return None
+
+
+def _is_phi(line: Line) -> bool:
+    return type(line) is Instruction and type(line.operation) is Phi
 
 
 def _divided(name: str, operation: Binary) -> list[Line]:

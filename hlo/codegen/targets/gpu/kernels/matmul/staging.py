@@ -22,6 +22,8 @@ _WIDTHS = (16, 8, 4)
 # registers for sums. Half of them where they are converted, twice as many if they lie side by side:
 # one register has the address of several. So many are loaded at a time otherwise.
 _AHEAD = 8
+# A thread that copies more often than so does it in a loop.
+_MOST_COPIES = 16
 
 
 @dataclass(frozen=True)
@@ -145,20 +147,35 @@ class CopiedTiles(Tiles):
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.width = width
-        self.own = self.places(width // et.byte_width)
+        self.total = self.number(self.together)
+        self.own = self.places(self.together) if self.total <= _MOST_COPIES else []
+
+    @property
+    def together(self) -> int:
+        """The elements of a copy."""
+        return self.width // self.et.byte_width
 
     def begin(self, first: Index, slot: Index) -> None:
         b = self.k.b
-        memory = scalar.memory_type(self.et)
         to = self.slots.address(b, slot)
         for own in self.own:
-            inner = self.inner(first, own.depth)
-            at, inside = self.operand.position(self.share.batch, own.place, inner)
-            if inside != TRUE:
-                at = b.select(inside, i64(at), i64(0)).name
-            source = b.element_address(self.operand.base, memory, at)
-            target = b.element_address(to, "i8", self.layout.at(b, own.free, own.depth))
-            copy_async(b, target, source, self.width, inside)
+            self._copy(own, first, to)
+        if not self.own:
+            each = math.gcd(self.total, _MOST_COPIES // 2)
+            with b.loop(0, self.total, each, plain=True) as turn:
+                for n in range(each):
+                    self._copy(self.place(b.add(turn, n), self.together), first, to)
+
+    def _copy(self, own: Own, first: Index, to: str) -> None:
+        """Begin to copy some elements. to: where the tile is."""
+        b = self.k.b
+        inner = self.inner(first, own.depth)
+        at, inside = self.operand.position(self.share.batch, own.place, inner)
+        if inside != TRUE:
+            at = b.select(inside, i64(at), i64(0)).name
+        source = b.element_address(self.operand.base, scalar.memory_type(self.et), at)
+        target = b.element_address(to, "i8", self.layout.at(b, own.free, own.depth))
+        copy_async(b, target, source, self.width, inside)
 
     def finish(self, slot: Index) -> None:
         """What is copied needs no further help."""

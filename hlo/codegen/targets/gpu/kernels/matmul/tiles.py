@@ -138,7 +138,8 @@ def over_tiles(
         for stager in stagers:
             stager.finish(slot)
 
-    for ahead in range(slots - 1):
+    # A loop, as code that computes places of operands is long.
+    with b.loop(0, slots - 1, plain=True) as ahead:
         stage(b.add(share.begin, ahead), ahead, lambda: None)
     state = [*sums, i64(0)]
     with b.carrying(share.begin, share.end, state, plain=True) as turn:
