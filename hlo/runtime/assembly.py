@@ -207,11 +207,9 @@ def _clean_up() -> llvm.ModulePassManager:
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()
     passes.add_instruction_combine_pass()
-    passes.add_simplify_cfg_pass()
     passes.add_sinking_pass()
     passes.add_global_dead_code_eliminate_pass()
     return passes
