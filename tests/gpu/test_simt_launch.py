@@ -103,3 +103,29 @@ def test_batches_without_an_end_are_stopped() -> None:
     code = device.load(f"{_HEADER}.visible .entry k() {{ ret; }}")
     with pytest.raises(HloError, match="still runs after 1024 instructions"):
         device.launch(code, "k", (1 << 31) - 1, 1024, 0, ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ld.global.b99 %r1, [%rd1];",
+        "ld.global.b32 %r1;",
+        "ld.param.b32 %r1, %r2;",
+        "st.global.b32 [%rd1];",
+        "st.b32;",
+        "atom.global.add.zz %r1, [%rd1], 1;",
+        "cvta.to.global.u64 5, %rd1;",
+        "cp.async.ca;",
+        "bar.warp.sync;",
+        "add.s32 %r1, %r2, !%r3;",
+        "add.s32 %r1, %r2, %p1;",
+        "fma.rn.f32 %p1, %f1, %f2, %f3;",
+        "shfl.sync.zz.b32 %r1, %r2, 1, 31, -1;",
+        ".loc 1;",
+    ],
+)
+def test_instructions_that_ptx_does_not_have(line: str) -> None:
+    registers = ".reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<2>; .reg .f32 %f<8>;"
+    with pytest.raises(HloError) as caught:
+        _launch(f".visible .entry k() {{\n{registers}\n{line}\nret;\n}}", 1, 32, ())
+    assert caught.value.code in ("unsupported-ptx", "ptx-syntax")

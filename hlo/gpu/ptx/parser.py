@@ -28,6 +28,7 @@ from hlo.gpu.ptx.records import (
 _LABEL = re.compile(r"([\w$]+)\s*:(?!:)\s*")
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
+_LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _HEADER = re.compile(
     r"\.(entry|func)\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL
 )
@@ -238,8 +239,10 @@ class _Body:
             self._blocks.append(self._block)
 
     def _locate(self, text: str) -> None:
-        words = text.split(None, 4)
-        self._location = Location(self._files.get(words[1], words[1]), int(words[2].rstrip(",")))
+        found = _LOCATION.match(text)
+        if found is None:
+            raise PtxSyntaxError(f"a place in a file is expected, not {text!r}")
+        self._location = Location(self._files.get(found[1], found[1]), int(found[2]))
 
     def _directive(self, text: str) -> None:
         word, _, rest = text.replace("\t", " ").partition(" ")

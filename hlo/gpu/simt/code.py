@@ -164,7 +164,12 @@ class _Writer:
     def instruction(self, inst: Instruction) -> None:
         own = _OWN.get(inst.opcode)
         if own is not None:
-            self._own(own(inst, self._slots), inst)
+            try:
+                step = own(inst, self._slots)
+            except (LookupError, ValueError) as e:
+                # Operands or modifiers that are missing, or are no types.
+                raise unsupported(inst, "is not supported") from e
+            self._own(step, inst)
         else:
             self._arithmetic(inst)
 

@@ -122,7 +122,8 @@ def load(inst: Instruction, slots: Slots) -> Step:
 def _load_parameter(inst: Instruction, slots: Slots, targets: list[int | None]) -> Step:
     """Read parameters of the kernel, which are rows of 64-bit words."""
     address = inst.operands[1]
-    assert isinstance(address, Address)
+    if not isinstance(address, Address):
+        raise unsupported(inst, "an address is expected")
     name = address.base.name if isinstance(address.base, Symbol) else ""
     slot = slots.parameter(name)
     width = SIZES[inst.type]
@@ -181,7 +182,8 @@ def store(inst: Instruction, slots: Slots) -> Step:
 def convert_address(inst: Instruction, slots: Slots) -> Step:
     """`cvta`: addresses of a space to generic ones, and back."""
     target, source = inst.operands[0], slots.operand(inst.operands[1], ADDRESS)
-    assert isinstance(target, Reg)
+    if not isinstance(target, Reg):
+        raise unsupported(inst, "a register is expected")
     to = slots.register(target)
     window = next((_WINDOWS[m] for m in inst.modifiers if m in _WINDOWS), 0)
     if "to" in inst.modifiers:
