@@ -252,6 +252,13 @@ def test_stages_of_gpus_alone() -> None:
     [
         (["--target", "nvptx64", "--cpu", "sm_91"], "did you mean 'sm_90'?"),
         (["--target", "nvptx64", "--cpu", "zen"], "there are sm_80, sm_86"),
+        (["--target", "nvptx64", "--cpu", "sm_75"], "sm_80 is the oldest that is supported"),
+        (["--target", "nvptx64", "--cpu", "SM_90"], "hint: --cpu sm_90"),
+        (["--target", "nvptx64", "--cpu", "h100"], "--cpu sm_90a, for the NVIDIA H100"),
+        (["--target", "cuda"], "armv7, nvptx64, amdgcn"),
+        (["--cpu", "sm_90"], "hint: --target nvptx64"),
+        ([*TARGET, "-o", "m.c", "--name", "cuInit"], "cuInit: functions of the CUDA driver"),
+        ([*TARGET, "-o", "-", "--emit", "shared"], "this target has obj, asm, llvm-ir, archive"),
         (["--target", "nvptx64", "--cpu", "sm_80,sm_90"], "for GPUs one model is named"),
         (["--target", "nvptx64", "--cpu", "native"], "no model of this name"),
         (["--target", "nvptx64-nvidia-none"], "this GPU's triple is nvptx64-nvidia-cuda"),
@@ -260,12 +267,19 @@ def test_stages_of_gpus_alone() -> None:
         ([*TARGET, "--header", "m.hpp"], "programs of GPUs have headers for C"),
         ([*TARGET, "--tune=1"], "says nothing of a GPU"),
         (["-o", "m.cubin"], "--target nvptx64 writes code for GPUs"),
+        (["-o", "m.c"], "--target nvptx64 writes code for GPUs"),
     ],
 )
 def test_what_is_said_no_to(args: list[str], message: str) -> None:
     done = run("m.hlo", "-o", "m.s", *args)
     assert done.exit_code == 1 and message in done.stderr
     assert [p.name for p in Path().iterdir()] == ["m.hlo"]
+
+
+@pytest.mark.parametrize("args", [[], TARGET])
+def test_what_to_embed_is_of_c_programs(args: list[str]) -> None:
+    done = run("m.hlo", "-o", "m.ll", *args, "--embed", "cubin")
+    assert done.exit_code == 2 and "--embed is of C programs for GPUs" in done.stderr
 
 
 def test_what_needs_other_devices_is_named() -> None:

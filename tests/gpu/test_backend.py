@@ -189,6 +189,8 @@ def test_where_there_is_no_gpu_one_error_says_so(tmp_path: Path) -> None:
     assert "[no-device]" in done.stderr
     assert "--backend gpu-emulated" in done.stderr
     assert "Traceback" not in done.stderr
+    done = hlo_run(str(file), "--backend=gpu", "--isolate-instructions")
+    assert done.exit_code == 1 and done.stderr.count("error:") == 1
 
 
 # --- machines by name ---------------------------------------------------------------------------

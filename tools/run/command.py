@@ -342,6 +342,8 @@ def _run_isolated(
                 with enough_memory(label):
                     outcome = run(label, text, label, alone)
             except HloError as e:
+                if e.code == "no-device":
+                    raise  # nor is it there for the others
                 bad += 1
                 failed(e, name)
                 continue
