@@ -282,6 +282,17 @@ def test_what_to_embed_is_of_c_programs(args: list[str]) -> None:
     assert done.exit_code == 2 and "--embed is of C programs for GPUs" in done.stderr
 
 
+def test_what_no_device_has_addresses_for() -> None:
+    shape = "f32[1048576,1048576,1048576]"
+    Path("h.hlo").write_text(
+        f"HloModule h ENTRY e {{ x = {shape} parameter(0) y = {shape} parameter(1)"
+        " a = f32[1,1,1] slice(x), slice={[0:1], [0:1], [0:1]}"
+        " b = f32[1,1,1] slice(y), slice={[0:1], [0:1], [0:1]} ROOT c = f32[1,1,1] add(a, b) }"
+    )
+    done = run("h.hlo", *TARGET, "-o", "h.c")
+    assert done.exit_code == 1 and "a GPU has less than 2^63 [too-large]" in done.stderr
+
+
 def test_what_needs_other_devices_is_named() -> None:
     Path("h.hlo").write_text(SENT)
     done = run("h.hlo", *TARGET, "-o", "h.ptx", "-o", "h.c")
