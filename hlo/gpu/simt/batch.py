@@ -137,6 +137,10 @@ class Batch:
     def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:
         """Count what lanes of a frame access."""
         tally = self.launch.tally(space, request)
+        if space == "local":
+            # Equal places of the lanes of a warp lie side by side.
+            element, byte = np.divmod(at - frame.local_base, request.bytes)
+            at = (element * LANES + np.arange(LANES)) * request.bytes + byte
         tally.add(frame, at, request.bytes, is_shared=space == "shared")
 
     def describe(self, offset: int) -> str:
