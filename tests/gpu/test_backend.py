@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from pathlib import Path
 
 import ml_dtypes
@@ -199,6 +200,8 @@ def test_where_there_is_no_gpu_one_error_says_so(tmp_path: Path) -> None:
 def test_a_target_is_the_machine_that_code_runs_on() -> None:
     module = hlo.parse(TURNED)
     emulated = hlo.compile(module, target="gpu-emulated")
+    with pytest.raises(TypeError, match="is loaded on gpu-emulated by this process"):
+        pickle.dumps(emulated)
     assert isinstance(emulated, LoadedModule) and emulated.backend == "gpu-emulated"
     assert isinstance(hlo.compile(module, target="cpu"), Executable)
     both = hlo.compile(module, target="gpu-emulated", backend="gpu-emulated")
