@@ -125,6 +125,18 @@ def test_ptxas_takes_the_code_of_each_model(cpu: str) -> None:
     assert f".target {cpu}\n" in Path("m.ptx").read_text()
 
 
+def test_names_of_files_are_any() -> None:
+    from hlo.gpu.ptx import parse_ptx
+
+    for name, shown in (('a"b.hlo', "a'b.hlo"), ("größe\\n.hlo", "größe\\n.hlo")):
+        Path(name).write_bytes(Path("m.hlo").read_bytes())
+        flags = ["-o", "n.cubin"] if find_ptxas() else []
+        assert run(name, *TARGET, "-o", "n.ptx", *flags).exit_code == 0
+        kernels = parse_ptx(Path("n.ptx").read_text()).kernels.values()
+        places = [i.location for k in kernels for block in k.blocks for i in block.instructions]
+        assert shown in {place.file for place in places if place is not None}
+
+
 def test_lines_can_be_left_out() -> None:
     good("m.hlo", *TARGET, "-g0", "-o", "m.ptx")
     assert ".loc" not in Path("m.ptx").read_text()
