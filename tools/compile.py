@@ -76,7 +76,7 @@ class _CompileTool(Tool):
               help="The LLVM target triple: x86_64-linux-gnu, aarch64-linux-gnu, "
               "arm64-apple-darwin, "
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
-              "x86_64-pc-windows-msvc, nvptx64, ...  [default: this one]")  # fmt: skip
+              "x86_64-pc-windows-msvc, nvptx64, amdgcn, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor, or of the GPU: sm_90; native is this one, "
               "generic any of the architecture. Of several, separated by commas, the first call "

@@ -102,7 +102,7 @@ class _OptTool(Tool):
     "--target",
     metavar="TRIPLE",
     help="The target of code generation, by default this machine: x86_64-linux-gnu, "
-    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, nvptx64, ...",
+    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, nvptx64, amdgcn, ...",
 )
 @click.option("--cpu", metavar="CPU",
               help="LLVM's name of the processor or GPU that code is for, sm_90.  [default: this "
