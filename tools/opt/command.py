@@ -216,7 +216,7 @@ def main(
     if network is not None and report != "stats":
         raise click.UsageError("--network goes with --stats.")
     if device is not None and report != "cost":
-        raise click.UsageError("--device goes with --cost.")
+        raise click.UsageError("--device goes with --cost, and no other report.")
     if simulate is not None:
         if report is not None:
             raise click.UsageError(f"--simulate and --{report} are two reports: one at a time.")
