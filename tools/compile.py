@@ -76,7 +76,7 @@ class _CompileTool(Tool):
               help="The LLVM target triple: x86_64-linux-gnu, aarch64-linux-gnu, "
               "arm64-apple-darwin, "
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
-              "x86_64-pc-windows-msvc, nvptx64, ...  [default: this one]")  # fmt: skip
+              "x86_64-pc-windows-msvc, nvptx64, amdgcn, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor, or of the GPU: sm_90; native is this one, "
               "generic any of the architecture. Of several, separated by commas, the first call "
@@ -85,9 +85,9 @@ class _CompileTool(Tool):
               "generic]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
               help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
-@click.option("--embed", type=click.Choice(["ptx", "cubin"]), default="ptx", show_default=True,
+@click.option("--embed", type=click.Choice(["ptx", "cubin"]),
               help="What C programs for GPUs hold: PTX, which the driver compiles for the device "
-              "and later ones, or machine code for the model.")  # fmt: skip
+              "and later ones, or machine code for the model.  [default: ptx]")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
               show_default=True, help="Emit debug information with the lines of FILE.")  # fmt: skip
 @click.option("--linker", default="", metavar="COMMAND",
@@ -118,8 +118,9 @@ class _CompileTool(Tool):
 def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
     example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
-    embed: str, debug_info: bool, linker: str, passes: str, verify: str, constants: str | None,
-    weights: tuple[str, ...], tune: float | None, tuning: str | None, as_json: bool,
+    embed: str | None, debug_info: bool, linker: str, passes: str, verify: str,
+    constants: str | None, weights: tuple[str, ...], tune: float | None, tuning: str | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -156,6 +157,8 @@ def main(
         raise click.UsageError("-o -: standard output has room for one thing.")
     if shown_kind is not None and STDOUT not in outputs:
         raise click.UsageError("--emit says what -o - writes; a file's name says it itself.")
+    if embed is not None and not _has_launcher(triple, [*outputs, shown_kind or ""], example):
+        raise click.UsageError("--embed is of C programs for GPUs: .c, .o, .a, --example.")
     try:
         given = [*(o for o in outputs if o != STDOUT), *([header] if header else [])]
         given += [tuning] if tuning is not None and tune is not None else []
@@ -185,6 +188,14 @@ def main(
     return 0
 
 
+def _has_launcher(triple: str | None, outputs: list[str], example: str | None) -> bool:
+    """Return whether a C program that runs code of a GPU is written."""
+    from hlo.objects.gpu.targets import is_gpu
+
+    ends = (".c", ".o", ".a", "obj", "archive")
+    return is_gpu(triple) and (example is not None or any(o.endswith(ends) for o in outputs))
+
+
 def _symbol(name: str | None, outputs: list[str], file: str) -> str:
     """Return the name of the exported function."""
     from hlo.objects.interface import is_symbol, symbol_of_file
@@ -211,6 +222,7 @@ class _Outputs:
     def kinds(self, machines: Machines) -> dict[str, str]:
         """Return for each file the end of name that says what is in it. Raises HloError."""
         from hlo.compiler.translation import kinds_of
+        from hlo.errors import HloError
         from hlo.objects.code import kind_of
 
         kinds = kinds_of(machines)
@@ -219,6 +231,11 @@ class _Outputs:
         if isinstance(machines, Sequence):
             usual, library = "obj", machines[0].library_suffix
         shown = EMITTED[self.kind or usual] or library
+        if STDOUT in self.files and shown not in kinds:
+            emitted = [kind for kind, end in EMITTED.items() if (end or library) in kinds]
+            raise HloError.at(
+                "bad-output", f"--emit {self.kind}: this target has {', '.join(emitted)}"
+            )
         return {f: kind_of(f"{STDOUT}{shown}" if f == STDOUT else f, kinds) for f in self.files}
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hlo.analysis.devices import devices_of, unused_devices
 from hlo.analysis.domains import domains_of
@@ -200,6 +200,12 @@ class LoadedModule:
         if device_results and loaded.start_resident is not None:
             self._start = loaded.start_resident
         self._run = self.on(Host())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.name} is loaded on {self.backend} by this process: copy or pickle its module, "
+            "and compile it"
+        )
 
     def on(self, host: Host) -> Run:
         """Return the function that runs the program beside a host."""

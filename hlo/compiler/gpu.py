@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 # The model that code for the SIMT machine is compiled for.
 _EMULATED_CPU = "sm_90"
+# No kernel of ours is without an end; some that one thread runs take long.
+_EMULATED_LIMIT = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def emulated() -> Machine:
     """Return the SIMT machine."""
     from hlo.gpu.simt import SimtDevice
 
-    return Machine(SimtDevice(), _EMULATED_CPU, lambda value: None, says_lines=True)
+    device = SimtDevice(limit=_EMULATED_LIMIT)
+    return Machine(device, _EMULATED_CPU, lambda value: None, says_lines=True)
 
 
 class GpuBackend(Backend):

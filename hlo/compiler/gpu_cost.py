@@ -19,12 +19,14 @@ from hlo.runtime.assembly import assembly_of
 class GpuCost:
     """A run of a module on a GPU, estimated.
 
-    resources: what ptxas says of each kernel; None where there is no ptxas, and registers are
-    estimated by what is live in the PTX.
+    memory_bytes: of the device that it takes, for arguments and results, too. resources: what ptxas
+    says of each kernel; None where there is no ptxas, and registers are estimated by what is live
+    in the PTX.
     """
 
     module: str
     estimate: Estimate
+    memory_bytes: int
     resources: Mapping[str, Resources] | None
 
     @property
@@ -64,4 +66,6 @@ def cost_of_program(
         blocks = {n: Residents(1, r.registers, r.shared_bytes) for n, r in resources.items()}
     else:
         blocks = blocks_of(code)
-    return GpuCost(name, estimate(program.plan, device, blocks), resources)
+    return GpuCost(
+        name, estimate(program.plan, device, blocks), program.plan.memory_bytes, resources
+    )

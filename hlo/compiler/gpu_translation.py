@@ -8,6 +8,7 @@ from hlo.codegen.launches.program import write_launches
 from hlo.compiler.constants import need_constants
 from hlo.compiler.gpu_calls import host_calls
 from hlo.compiler.lowering import Clock, optimized, parameters_of, plan_optimized
+from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.objects.gpu.code import GpuCode
 from hlo.objects.gpu.targets import GpuPlatform
@@ -16,6 +17,9 @@ from hlo.objects.metadata import add_metadata
 from hlo.runtime.cache import digest
 from hlo.runtime.program import constant_data
 from hlo.version import __version__
+
+# Sums of sizes in C programs are numbers of 64 bits.
+_ADDRESS_BITS = 63
 
 
 def translate_for_gpu(
@@ -39,6 +43,11 @@ def translate_for_gpu(
         add_metadata(
             program.module, [], source, module.entry.span, f"hlo-tools {__version__}",
             has_tables=False,
+        )  # fmt: skip
+    if program.plan.memory_bytes >> _ADDRESS_BITS:
+        raise HloError.at(
+            "too-large", f"{module.name}: arrays and workspace take {program.plan.memory_bytes} "
+            f"bytes; a GPU has less than 2^{_ADDRESS_BITS}",
         )  # fmt: skip
     plan, calls = program.plan, host_calls(program.calls, module.device_counts)
     constants = constant_data(plan.constant_bytes, plan.constants)[: plan.constant_bytes]

@@ -133,6 +133,14 @@ class LaunchPlan:
     aliases: tuple[tuple[int, int], ...] = ()
     counter_bytes: int = 0
 
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the device that a run takes, for arguments and results, too."""
+        arrays = sum(self.arguments) + sum(self.results)
+        shared = sum(self.results[result] for result, _ in self.aliases)
+        own = self.arena_bytes + self.scalar_bytes + self.constant_bytes + self.counter_bytes
+        return arrays - shared + own
+
     def all_steps(self) -> Iterator[Step]:
         """Yield every step once, those of loops and branches before them."""
         return walk(self.steps)

@@ -373,6 +373,18 @@ static int hlo_gpu_run_plan(hlo_gpu_program *p, CUstream stream) {
   return status;
 }
 
+/* Begins a call on tables of arrays, which are null where there are none. */
+static int hlo_gpu_begin(hlo_gpu_program *p, const void *in, const void *out,
+                         const struct hlo_host *host) {
+  const hlo_gpu_plan *plan;
+  if (p == NULL) return HLO_BAD_ARGUMENT;
+  plan = p->plan;
+  p->host = host;
+  p->message[0] = 0;
+  if ((in != NULL || plan->input_count == 0) && (out != NULL || plan->output_count == 0)) return 0;
+  return hlo_gpu_failed(p, HLO_BAD_ARGUMENT, "a table of arrays", "");
+}
+
 /* Lets the calling thread use the device; what was current comes back with hlo_gpu_leave. */
 static int hlo_gpu_enter(hlo_gpu_program *p) {
   int status;
@@ -393,12 +405,10 @@ static int hlo_gpu_run(hlo_gpu_program *p, const hlo_device_address *in,
                        const hlo_device_address *out, CUstream stream,
                        const struct hlo_host *host) {
   const hlo_gpu_plan *plan;
-  int status;
-  if (p == NULL) return HLO_BAD_ARGUMENT;
-  plan = p->plan;
-  p->host = host;
-  status = hlo_gpu_enter(p);
+  int status = hlo_gpu_begin(p, in, out, host);
+  if (status == 0) status = hlo_gpu_enter(p);
   if (status != 0) return status;
+  plan = p->plan;
   for (uint32_t i = 0; i < plan->input_count + plan->output_count; i++) {
     int is_input = i < plan->input_count;
     uint32_t n = is_input ? i : i - plan->input_count;
@@ -475,10 +485,8 @@ static int hlo_gpu_copy_results(hlo_gpu_program *p, void *const *out) {
 
 static int hlo_gpu_run_on_host(hlo_gpu_program *p, const void *const *in, void *const *out,
                                const struct hlo_host *host) {
-  int status, finished;
-  if (p == NULL) return HLO_BAD_ARGUMENT;
-  p->host = host;
-  status = hlo_gpu_enter(p);
+  int finished, status = hlo_gpu_begin(p, in, out, host);
+  if (status == 0) status = hlo_gpu_enter(p);
   if (status != 0) return status;
   status = hlo_gpu_place_arrays(p);
   if (status == 0) status = hlo_gpu_copy_arguments(p, in);

@@ -51,7 +51,7 @@ def kind_of(path: str, kinds: Mapping[str, str] = KINDS) -> str:
     if suffix not in kinds:
         raise HloError.at(
             "bad-output", f"{path}: a name ends in one of {', '.join(kinds)}",
-            hint=did_you_mean(suffix, kinds) or _GPU_HINTS.get(suffix),
+            hint=_GPU_HINTS.get(suffix) or did_you_mean(suffix, kinds),
         )  # fmt: skip
     return suffix
 

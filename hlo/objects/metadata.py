@@ -58,6 +58,8 @@ def _add_debug_info(
     module: LlvmModule, source: str, folder: str, line: int, producer: str, emission: str
 ) -> None:
     """Give each instruction its location."""
+    if module.target_triple.startswith("nvptx"):
+        source = source.replace('"', "'")  # ptxas ends a text there, also after a backslash
     file = module.node(f'!DIFile(filename: {_quoted(source)}, directory: "{folder}")')
     # No name table: debuggers build their own, and the numbers of its labels are not
     # deterministic in LLVM.

@@ -17,19 +17,25 @@ import llvmlite.binding as llvm
 
 from hlo.codegen.targets.cpu import ARCHITECTURES, architecture_of, cpu_target
 from hlo.codegen.targets.cpu.base import Cpu
+from hlo.codegen.targets.gpu import ARCHITECTURES as GPUS
 from hlo.errors import HloError, did_you_mean
 from hlo.objects.features import can_be_asked, needed_features
 from hlo.runtime.jit import Machine, host_machine
+
+
+def gpu_hint(model: str) -> str | None:
+    """Return the target that a model of a GPU is of, None for what is none."""
+    return next((f"--target {name}" for name, gpu in GPUS.items() if model in gpu.models), None)
 
 
 def architecture(triple: str) -> str:
     """Return the name of a triple's architecture. Raises HloError for one that is not supported."""
     name = architecture_of(triple).name
     if not name:
-        first = triple.split("-")[0].lower()
+        first, known = triple.split("-")[0].lower(), [*ARCHITECTURES, *GPUS]
         raise HloError.at(
             "bad-target", f"target {triple!r}: code generation does not support {first!r}",
-            hint=did_you_mean(first, ARCHITECTURES) or f"there are {', '.join(ARCHITECTURES)}",
+            hint=did_you_mean(first, known) or f"there are {', '.join(known)}",
         )  # fmt: skip
     return name
 
@@ -295,7 +301,7 @@ def _tried(triple: str, cpu: str, features: str) -> list[str]:
         known = _known_names(triple, kind)
         raise HloError.at(
             "bad-target", f"{kind} {name!r}: LLVM knows none of this name for {arch}",
-            hint=did_you_mean(name.lstrip("+-"), known),
+            hint=gpu_hint(name) or did_you_mean(name.lstrip("+-"), known),
         )  # fmt: skip
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]

@@ -41,6 +41,7 @@ class GpuReport:
             "copies": total.copies,
             "host_calls": total.host_calls,
             "bytes": total.global_bytes,
+            "memory_bytes": self.cost.memory_bytes,
             "operations": {unit.value: n for unit, n in total.operations.items()},
             "tensor_share": total.tensor_share,
             "seconds": total.seconds,
@@ -55,6 +56,10 @@ class GpuReport:
         found = [
             f"{name}: {size} bytes of spilled registers" for name, size in self.cost.spills.items()
         ]
+        need, there = self.cost.memory_bytes, self.cost.estimate.device.memory_bytes
+        if need > there:
+            sizes = bytes_text(need), bytes_text(there)
+            found.append("the module needs {} of memory, and the device has {}".format(*sizes))
         for kernel in self._ordered:
             if not kernel.occupancy.blocks:
                 limit = kernel.occupancy.limit
@@ -102,7 +107,8 @@ class GpuReport:
             f"  launches       {total.launches}{more}",
             f"  copies         {total.copies}, {bytes_text(total.copied_bytes)}",
             *([f"  host calls     {total.host_calls}, not timed"] if total.host_calls else []),
-            f"  memory         {bytes_text(total.global_bytes)}",
+            f"  memory         {bytes_text(self.cost.memory_bytes)}",
+            f"  traffic        {bytes_text(total.global_bytes)}",
             f"  operations     {count_text(sum(total.operations.values()))}, "
             f"{100 * total.tensor_share:.0f} % on tensor cores",
             f"  time           {_microseconds(total.seconds)} us",

@@ -34,6 +34,9 @@ _LEVEL, _CODE_LEVELS = 2, {"nvptx64": 0}
 # How LLVM writes the dots of names that nobody else sees in PTX.
 _DOT = "_$_"
 _HEADER_END = ".address_size 64\n"
+# Kernels with more parameters than fit in 4 KiB need PTX 8.1, with 32,764 bytes of them; models
+# after this one have it anyway.
+_MOST_POINTERS, _LAST_OLD_MODEL = 512, 90
 # Of shared memory whose size the launch says, and of the file that debug information is about.
 _DECLARATIONS = (".extern", ".file", ".section")
 
@@ -48,14 +51,18 @@ def assembly_of(module: LlvmModule, cpu: str) -> str:
     parts = [_part(module, *kernels) for kernels in _divided(module)]
     if not parts:
         return _compiled(module.to_text(), module.target_triple, cpu)
-    keys = [_key(part, cpu) for part in parts]
+    # One header is for all parts.
+    features = _features(module, cpu)
+    keys = [_key(part, f"{cpu} {features}") for part in parts]
     found = {key: kept.get(key, None) for key in keys}
     missing = {key: part for key, part in zip(keys, parts, strict=True) if found[key] is None}
     needed = _LEAST_BYTES + _BYTES_OF_CHARACTER * sum(len(p.text) for p in missing.values())
     check_address_space(needed, "compiling")
     threads = threads_that_fit(min(default_threads(), len(missing)), needed)
     done = in_threads(
-        lambda part: _compiled(part.text, module.target_triple, cpu, is_final=part.is_final),
+        lambda part: _compiled(
+            part.text, module.target_triple, cpu, features, is_final=part.is_final
+        ),
         [*missing.values()], threads,
     )  # fmt: skip
     for key, code in zip(missing, done, strict=True):
@@ -171,15 +178,25 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def _target_machine(triple: str, cpu: str) -> llvm.TargetMachine:
+def _features(module: LlvmModule, cpu: str) -> str:
+    """Return the features of PTX that the kernels of a module need, LLVM's default if it does."""
+    kernels = [f for f in module.functions.values() if not f.linkage]
+    most = max((len(f.parameters) for f in kernels), default=0)
+    model = int("".join(filter(str.isdigit, cpu)))
+    return "+ptx81" if most > _MOST_POINTERS and model <= _LAST_OLD_MODEL else ""
+
+
+def _target_machine(triple: str, cpu: str, features: str = "") -> llvm.TargetMachine:
     _initialize()
-    return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, opt=_CODE_LEVELS.get(triple.split("-")[0], _LEVEL)
-    )
+    level = _CODE_LEVELS.get(triple.split("-")[0], _LEVEL)
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=level)
 
 
-def _compiled(text: str, triple: str, cpu: str, *, is_final: bool = False) -> str:
-    machine = _target_machine(triple, cpu)
+def _compiled(
+    text: str, triple: str, cpu: str, features: str = "", *, is_final: bool = False
+) -> str:
+    machine = _target_machine(triple, cpu, features)
     return emission.assembly(_optimized(text, machine, is_final=is_final), machine)
 
 

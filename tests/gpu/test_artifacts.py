@@ -125,6 +125,18 @@ def test_ptxas_takes_the_code_of_each_model(cpu: str) -> None:
     assert f".target {cpu}\n" in Path("m.ptx").read_text()
 
 
+def test_names_of_files_are_any() -> None:
+    from hlo.gpu.ptx import parse_ptx
+
+    for name, shown in (('a"b.hlo', "a'b.hlo"), ("größe\\n.hlo", "größe\\n.hlo")):
+        Path(name).write_bytes(Path("m.hlo").read_bytes())
+        flags = ["-o", "n.cubin"] if find_ptxas() else []
+        assert run(name, *TARGET, "-o", "n.ptx", *flags).exit_code == 0
+        kernels = parse_ptx(Path("n.ptx").read_text()).kernels.values()
+        places = [i.location for k in kernels for block in k.blocks for i in block.instructions]
+        assert shown in {place.file for place in places if place is not None}
+
+
 def test_lines_can_be_left_out() -> None:
     good("m.hlo", *TARGET, "-g0", "-o", "m.ptx")
     assert ".loc" not in Path("m.ptx").read_text()
@@ -252,6 +264,13 @@ def test_stages_of_gpus_alone() -> None:
     [
         (["--target", "nvptx64", "--cpu", "sm_91"], "did you mean 'sm_90'?"),
         (["--target", "nvptx64", "--cpu", "zen"], "there are sm_80, sm_86"),
+        (["--target", "nvptx64", "--cpu", "sm_75"], "sm_80 is the oldest that is supported"),
+        (["--target", "nvptx64", "--cpu", "SM_90"], "hint: --cpu sm_90"),
+        (["--target", "nvptx64", "--cpu", "h100"], "--cpu sm_90a, for the NVIDIA H100"),
+        (["--target", "cuda"], "armv7, nvptx64, amdgcn"),
+        (["--cpu", "sm_90"], "hint: --target nvptx64"),
+        ([*TARGET, "-o", "m.c", "--name", "cuInit"], "cuInit: functions of the CUDA driver"),
+        ([*TARGET, "-o", "-", "--emit", "shared"], "this target has obj, asm, llvm-ir, archive"),
         (["--target", "nvptx64", "--cpu", "sm_80,sm_90"], "for GPUs one model is named"),
         (["--target", "nvptx64", "--cpu", "native"], "no model of this name"),
         (["--target", "nvptx64-nvidia-none"], "this GPU's triple is nvptx64-nvidia-cuda"),
@@ -260,12 +279,30 @@ def test_stages_of_gpus_alone() -> None:
         ([*TARGET, "--header", "m.hpp"], "programs of GPUs have headers for C"),
         ([*TARGET, "--tune=1"], "says nothing of a GPU"),
         (["-o", "m.cubin"], "--target nvptx64 writes code for GPUs"),
+        (["-o", "m.c"], "--target nvptx64 writes code for GPUs"),
     ],
 )
 def test_what_is_said_no_to(args: list[str], message: str) -> None:
     done = run("m.hlo", "-o", "m.s", *args)
     assert done.exit_code == 1 and message in done.stderr
     assert [p.name for p in Path().iterdir()] == ["m.hlo"]
+
+
+@pytest.mark.parametrize("args", [[], TARGET])
+def test_what_to_embed_is_of_c_programs(args: list[str]) -> None:
+    done = run("m.hlo", "-o", "m.ll", *args, "--embed", "cubin")
+    assert done.exit_code == 2 and "--embed is of C programs for GPUs" in done.stderr
+
+
+def test_what_no_device_has_addresses_for() -> None:
+    shape = "f32[1048576,1048576,1048576]"
+    Path("h.hlo").write_text(
+        f"HloModule h ENTRY e {{ x = {shape} parameter(0) y = {shape} parameter(1)"
+        " a = f32[1,1,1] slice(x), slice={[0:1], [0:1], [0:1]}"
+        " b = f32[1,1,1] slice(y), slice={[0:1], [0:1], [0:1]} ROOT c = f32[1,1,1] add(a, b) }"
+    )
+    done = run("h.hlo", *TARGET, "-o", "h.c")
+    assert done.exit_code == 1 and "a GPU has less than 2^63 [too-large]" in done.stderr
 
 
 def test_what_needs_other_devices_is_named() -> None:

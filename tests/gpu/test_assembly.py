@@ -100,3 +100,16 @@ def test_an_error_of_llvm_names_no_kernel_of_users() -> None:
     module.add(wrong)
     with pytest.raises(hlo.HloError, match="LLVM rejects the kernels"):
         assembly_of(module, "sm_90")
+
+
+def test_kernels_of_many_arrays_have_room_for_their_parameters() -> None:
+    count = 520
+    scalars = "\n".join(f"p{n} = f32[] parameter({n})" for n in range(count))
+    shape = ", ".join(["f32[]"] * count)
+    names = ", ".join(f"p{n}" for n in range(count))
+    program = _program(f"HloModule m ENTRY e {{ {scalars} ROOT t = ({shape}) tuple({names}) }}")
+    (launch,) = program.plan.launches
+    # Of the 4 KiB that kernels have before PTX 8.1 each address takes 8 bytes.
+    assert len(launch.places) > 512
+    assert ".version 8.1\n" in assembly_of(program.module, "sm_80")
+    assert ".version 8.6\n" in assembly_of(program.module, "sm_100")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from pathlib import Path
 
 import ml_dtypes
@@ -189,6 +190,8 @@ def test_where_there_is_no_gpu_one_error_says_so(tmp_path: Path) -> None:
     assert "[no-device]" in done.stderr
     assert "--backend gpu-emulated" in done.stderr
     assert "Traceback" not in done.stderr
+    done = hlo_run(str(file), "--backend=gpu", "--isolate-instructions")
+    assert done.exit_code == 1 and done.stderr.count("error:") == 1
 
 
 # --- machines by name ---------------------------------------------------------------------------
@@ -197,6 +200,8 @@ def test_where_there_is_no_gpu_one_error_says_so(tmp_path: Path) -> None:
 def test_a_target_is_the_machine_that_code_runs_on() -> None:
     module = hlo.parse(TURNED)
     emulated = hlo.compile(module, target="gpu-emulated")
+    with pytest.raises(TypeError, match="is loaded on gpu-emulated by this process"):
+        pickle.dumps(emulated)
     assert isinstance(emulated, LoadedModule) and emulated.backend == "gpu-emulated"
     assert isinstance(hlo.compile(module, target="cpu"), Executable)
     both = hlo.compile(module, target="gpu-emulated", backend="gpu-emulated")

@@ -325,6 +325,8 @@ def test_which_devices_run_code(cpu: str, is_machine_code: bool, first: int, las
 CALLER = """\
 #include <stdio.h>
 #include "hlo_cuda_driver.h"
+#include <string.h>
+
 #include "a.h"
 #include "b.h"
 
@@ -388,6 +390,10 @@ int main(void) {
   NEED(a(second, NULL, y) != HLO_BAD_ARGUMENT);
   printf("%s\\n", a_error(second));
   NEED(a_run(NULL, &in, &out, NULL) != HLO_BAD_ARGUMENT);
+  NEED(a_run(second, NULL, &out, NULL) != HLO_BAD_ARGUMENT);
+  const void *from[] = {x};
+  NEED(a_call(second, from, NULL) != HLO_BAD_ARGUMENT);
+  NEED(strcmp(a_error(second), "a table of arrays: an address is null, or not aligned"));
   NEED(a_error(NULL)[0] != 0);
   printf("%s, %s\\n", a_status_text(0), a_status_text(209));
   printf("%lu %lu\\n", (unsigned long)a_device_bytes(), (unsigned long)b_device_bytes());

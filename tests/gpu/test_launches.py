@@ -7,6 +7,7 @@ import pytest
 from hlo.codegen.launches.program import GpuProgram, write_launches
 from hlo.codegen.targets.gpu import Nvptx
 from hlo.compiler.lowering import Clock, plan
+from hlo.errors import HloError
 from hlo.frontends.text import parse
 from hlo.gpu.plan import Copy, HostCall, Launch, Region, Switch, While
 from tests.gpu.emulated import check_emulated
@@ -207,3 +208,20 @@ def test_a_number_of_an_array_that_is_overwritten_is_read_before() -> None:
         " ROOT c = pred[] compare(a, b), direction=LT }",
     )
     check_emulated(text)
+
+
+def test_more_blocks_than_a_launch_can_have_are_an_error() -> None:
+    text = entry("x = u8[17592186044416] parameter(0)\n ROOT y = u8[17592186044416] negate(x)")
+    with pytest.raises(HloError, match=r"y: a kernel of 4294967296 blocks.*2147483647") as caught:
+        program(text)
+    assert (caught.value.code, caught.value.diagnostics[0].span is not None) == ("too-large", True)
+
+
+def test_more_parameters_than_a_kernel_can_have_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Nvptx, "most_parameters", 2)
+    text = entry("s = f32[] parameter(0)\n t = f32[] parameter(1)\n ROOT a = f32[] add(s, t)")
+    with pytest.raises(HloError, match="a kernel of 3 arrays and scalars") as caught:
+        program(text)
+    assert caught.value.code == "too-large"

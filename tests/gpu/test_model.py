@@ -171,6 +171,13 @@ def test_spills_are_warnings() -> None:
     assert GpuReport(spilled).warnings == [f"{kernel}: 64 bytes of spilled registers"]
 
 
+def test_modules_that_the_memory_has_no_room_for() -> None:
+    text = "HloModule m ENTRY e {{ x = f32[{0}] parameter(0) ROOT y = f32[{0}] tanh(x) }}"
+    small, large = (gpu_report(hlo.parse(text.format(n)), "a100") for n in (1 << 30, 12 << 30))
+    assert (small.as_dict()["memory_bytes"], small.warnings) == (8 << 30, [])
+    assert large.warnings == ["the module needs 96 GiB of memory, and the device has 80 GiB"]
+
+
 def test_a_module_without_kernels_takes_no_time() -> None:
     found = gpu_report(hlo.parse("f32[0] sqrt(f32[0] x)"), "a100").as_dict()
     assert (found["launches"], found["seconds"], found["kernels"]) == (0, 0, [])
@@ -183,11 +190,12 @@ def test_the_command_prints_kernels_beside_instructions(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, flags)
     assert told.exit_code == 0, told.output
     assert " tanh" in told.output and "launches       1" in told.output
+    assert "warning" not in told.output
     assert "NVIDIA H200 SXM5 141GB, estimated" in told.output
     found = json.loads(CliRunner().invoke(main, [*flags, "--json"]).output)
     assert found["device"]["kernels"][0]["bytes"] == 8 << 20
     told = CliRunner().invoke(main, [str(file), "--device", "h200"])
-    assert told.exit_code == 2 and "--device goes with --cost" in told.output
+    assert told.exit_code == 2 and "--device goes with --cost, and no other report" in told.output
 
 
 _SUM = "s { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"

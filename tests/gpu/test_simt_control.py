@@ -203,6 +203,7 @@ def test_barriers_of_more_threads_than_there_are() -> None:
 def test_endless_loops() -> None:
     text = kernel(
         """
+    mov.u32 %r10, 0;
 $LOOP:
     add.s32 %r10, %r10, 2;
     setp.ne.s32 %p1, %r10, 5;

@@ -99,3 +99,21 @@ def test_the_report_names_what_wastes_transactions() -> None:
     assert lines[3] == "Accesses with more transactions than their bytes need:"
     assert lines[4].startswith("  k (%x.1), PTX line ")
     assert lines[4].endswith("ld.global.b32: 32 sectors, 4 would do")
+
+
+def test_local_memory_of_a_warp_is_side_by_side() -> None:
+    text = kernel(
+        """
+        .local .align 8 .b8 own[64];
+        mov.b64 %rd10, own;
+        st.local.b32 [%rd10+4], %r1;
+        st.local.v2.b32 [%rd10+8], {%r1, %r1};
+        mul.wide.u32 %rd11, %r1, 2;
+        and.b64 %rd11, %rd11, 60;
+        add.s64 %rd12, %rd10, %rd11;
+        ld.local.b32 %r10, [%rd12];
+        """,
+        parameters=0,
+    )
+    [found] = Run(text, []).device.report.kernels
+    assert [(a.transactions, a.least) for a in found.accesses] == [(16, 4), (4, 4), (8, 8)]

@@ -175,3 +175,36 @@ def test_each_bit_is_followed(take: str, is_fine: bool) -> None:
         Run(text, arrays, threads=1)
     else:
         assert problem(text, arrays, threads=1).startswith("gpu-uninitialized: branches by")
+
+
+def test_registers_that_nothing_was_written_to() -> None:
+    # Of 32 threads, one writes to %r11 before all branch by it.
+    text = kernel(
+        """
+        setp.eq.u32 %p1, %r1, 0;
+        @%p1 mov.u32 %r11, 1;
+        setp.eq.u32 %p2, %r11, 1;
+        @%p2 bra $DONE;
+    $DONE:
+        """,
+        parameters=0,
+    )
+    found = problem(text, [])
+    said = "gpu-uninitialized: branches by a register that nothing was written to: kernel k"
+    assert found.startswith(said) and found.endswith("block 0, thread 1 and 30 more")
+    # With the other lanes' value, in whichever order, nothing is wrong.
+    Run(text.replace("@%p1 mov", "@!%p1 mov.u32 %r11, 2;\n@%p1 mov"), [])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("mov.u32 %q1, 5;", "%q1 is no register that is declared"),
+        ("bar.sync 16;", "a barrier has a number from 0 to 15"),
+        ("bar.sync %r1;", "a barrier has a number from 0 to 15"),
+        ("bar.sync 1, 33;", "a multiple of 32"),
+    ],
+)
+def test_registers_and_barriers_that_are_not_there(line: str, said: str) -> None:
+    with pytest.raises(HloError, match=said):
+        Run(kernel(line, parameters=0), [])

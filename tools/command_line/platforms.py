@@ -25,7 +25,7 @@ def stage_of(platform: str | None, stage: str | None, passes: str | None) -> str
     if stage is None and passes is None and name != _NONE:
         stage = "hlo"
     if name in _GPU and passes is None and stage is not None:
-        note(f"note: --platform={platform}: the passes are those of processors, not of GPUs")
+        note(f"note: --platform={name}: the passes are those of processors, not of GPUs")
     return stage
 
 

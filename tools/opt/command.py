@@ -102,7 +102,7 @@ class _OptTool(Tool):
     "--target",
     metavar="TRIPLE",
     help="The target of code generation, by default this machine: x86_64-linux-gnu, "
-    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, nvptx64, ...",
+    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, nvptx64, amdgcn, ...",
 )
 @click.option("--cpu", metavar="CPU",
               help="LLVM's name of the processor or GPU that code is for, sm_90.  [default: this "
@@ -216,7 +216,7 @@ def main(
     if network is not None and report != "stats":
         raise click.UsageError("--network goes with --stats.")
     if device is not None and report != "cost":
-        raise click.UsageError("--device goes with --cost.")
+        raise click.UsageError("--device goes with --cost, and no other report.")
     if simulate is not None:
         if report is not None:
             raise click.UsageError(f"--simulate and --{report} are two reports: one at a time.")

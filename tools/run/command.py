@@ -210,6 +210,8 @@ def main(
       hlo-run model.hlo --trace --trace-only opcode=dot --trace-only iteration=:3
       hlo-run model.hlo --find-nan
       hlo-run model.hlo other.hlo --first-divergence
+      hlo-run model.hlo --backend gpu --check
+      hlo-run model.hlo --backend gpu-emulated --simt-report
     """
     from hlo.errors import HloError
 
@@ -251,7 +253,9 @@ def _run(
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     job.inspects, job.profiles = inspects or parts, profiles
     if job.simt_report and (job.backend != "gpu-emulated" or job.inspects is not None):
-        raise click.UsageError("--simt-report: of runs with --backend gpu-emulated.")
+        raise click.UsageError(
+            "--simt-report: of runs with --backend gpu-emulated, without --trace and its like."
+        )
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
@@ -342,6 +346,8 @@ def _run_isolated(
                 with enough_memory(label):
                     outcome = run(label, text, label, alone)
             except HloError as e:
+                if e.code == "no-device":
+                    raise  # nor is it there for the others
                 bad += 1
                 failed(e, name)
                 continue

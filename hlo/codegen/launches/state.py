@@ -26,6 +26,7 @@ from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import Path, Storage, array_leaves, collect_leaves
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.gpu.base import Gpu, Grid
+from hlo.errors import HloError
 from hlo.gpu import plan
 from hlo.gpu.plan import Place, Region
 from hlo.gpu.work import NOTHING, Work
@@ -173,7 +174,11 @@ class LaunchState(ABC):
         self, stem: str, b: Builder, parameters: Sequence[str], places: tuple[Place, ...],
         grid: Grid, inst: Instruction | None, work: Work = NOTHING,
     ) -> None:  # fmt: skip
-        """Write the launch of a function as a kernel that the host sees."""
+        """Write the launch of a function as a kernel that the host sees.
+
+        Raises HloError for more blocks or parameters than a launch can have.
+        """
+        self._check(inst, grid, len(places))
         function = Function(
             "", parameters, ("nounwind", *self.gpu.kernel_attributes(grid)),
             result=f"{self.gpu.convention} void", is_final=grid.is_final,
@@ -193,6 +198,18 @@ class LaunchState(ABC):
         self.steps.append(
             plan.Launch(name, grid.blocks, grid.threads, places, grid.shared_bytes, said, work)
         )
+
+    def _check(self, inst: Instruction | None, grid: Grid, parameters: int) -> None:
+        name, span = (inst.name, inst.span) if inst is not None else ("scalars", None)
+        for count, most, what in (
+            (grid.blocks, self.gpu.most_blocks, "blocks"),
+            (parameters, self.gpu.most_parameters, "arrays and scalars"),
+        ):
+            if count > most:
+                raise HloError.at(
+                    "too-large", f"{name}: a kernel of {count} {what}, of which a GPU takes "
+                    f"{most} at the most", span,
+                )  # fmt: skip
 
     # --- scalars ----------------------------------------------------------------------------------
 

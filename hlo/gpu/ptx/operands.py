@@ -22,6 +22,11 @@ from hlo.gpu.ptx.records import (
 _OPERANDS = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s\[\]{}()]+")
 _NUMBER = re.compile(r"-?\d")
 _BRACKETS = frozenset("[{(")
+# The registers that the machine sets.
+_SPECIAL = re.compile(
+    r"%(?:n?tid|n?ctaid|cluster\w*|n?clusterid|lane\w+|n?warpid|n?smid|gridid|clock\w*|globaltimer\w*"
+    r"|pm\d|envreg\d|\w+_smem_\w+|is_explicit_cluster|current_graph_exec)(?:\.[xyz])?$"
+)
 
 
 class PtxSyntaxError(Exception):
@@ -124,6 +129,8 @@ class OperandReader:
         if reg is not None:
             return reg
         if word[0] == "%":
+            if not _SPECIAL.match(word):
+                raise PtxSyntaxError(f"{word} is no register that is declared, nor a special one")
             return Special(word)
         if word == "WARP_SZ":
             return Immediate(32)
@@ -191,7 +198,9 @@ def variable(text: str) -> Variable:
     if bounds and not bounds.strip("[] \t"):
         size = 0
     octets, addresses = _content(content, each, type_) if content else (b"", ())
-    return Variable(name, space, size, align or each, octets, addresses)
+    if len(octets) > size:
+        raise PtxSyntaxError(f"{name} of {size} bytes has values for {len(octets)}")
+    return Variable(name, space, size, align or each, octets, addresses, type_)
 
 
 def _content(text: str, each: int, type_: str) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:

@@ -28,6 +28,10 @@ from hlo.gpu.ptx.records import (
 _LABEL = re.compile(r"([\w$]+)\s*:(?!:)\s*")
 _BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"')
+# What LLVM writes for bytes that are not of ASCII, and for some that are.
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPED = {b"n": b"\n", b"t": b"\t"}
+_LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _HEADER = re.compile(
     r"\.(entry|func)\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL
 )
@@ -63,7 +67,7 @@ class _Parser:
     def module(self) -> Module:
         text = self._source.text
         if ".file" in text:
-            self._files = {m[1]: m[2] for m in map(_FILE.match, text.split("\n")) if m}
+            self._files = {m[1]: _unescaped(m[2]) for m in map(_FILE.match, text.split("\n")) if m}
         try:
             for statement in self._statements():
                 self._outer(statement)
@@ -238,8 +242,10 @@ class _Body:
             self._blocks.append(self._block)
 
     def _locate(self, text: str) -> None:
-        words = text.split(None, 4)
-        self._location = Location(self._files.get(words[1], words[1]), int(words[2].rstrip(",")))
+        found = _LOCATION.match(text)
+        if found is None:
+            raise PtxSyntaxError(f"a place in a file is expected, not {text!r}")
+        self._location = Location(self._files.get(found[1], found[1]), int(found[2]))
 
     def _directive(self, text: str) -> None:
         word, _, rest = text.replace("\t", " ").partition(" ")
@@ -341,6 +347,16 @@ def _without_comment(line: str) -> str:
     if "//" in line and not line.lstrip().startswith(".file"):
         line = line[: line.index("//")]
     return line.strip()
+
+
+def _unescaped(text: str) -> str:
+    """Return the name of a file that stands in a text."""
+
+    def byte(found: re.Match[bytes]) -> bytes:
+        said = found[1]
+        return bytes([int(said, 8) & 255]) if len(said) == 3 else _ESCAPED.get(said, said)
+
+    return _ESCAPE.sub(byte, text.encode()).decode(errors="replace")
 
 
 def _parameters(text: str | None) -> tuple[Variable, ...]:

@@ -114,7 +114,7 @@ class Variable(NamedTuple):
 
     space: `param`, `shared`, `local`, `global` or `const`. size: in bytes, 0 if the launch says it.
     content: of the first bytes, the others are 0. addresses: (offset, symbol, bytes after it) of
-    pointers in the content.
+    pointers in the content. type: of an element, `f32`.
     """
 
     name: str
@@ -123,6 +123,7 @@ class Variable(NamedTuple):
     align: int
     content: bytes = b""
     addresses: tuple[tuple[int, str, int], ...] = ()
+    type: str = ""
 
 
 @dataclass(slots=True)

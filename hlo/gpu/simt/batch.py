@@ -14,6 +14,7 @@ import numpy as np
 from hlo.errors import HloError
 from hlo.gpu.ptx.records import Instruction
 from hlo.gpu.simt.access import Space
+from hlo.gpu.simt.arguments import Dims
 from hlo.gpu.simt.barriers import DONE, WAITING, count_of, passing
 from hlo.gpu.simt.code import CompiledPiece, Kernel
 from hlo.gpu.simt.copies import Copy
@@ -25,7 +26,7 @@ from hlo.gpu.simt.races import Races
 from hlo.gpu.simt.request import Request
 from hlo.gpu.simt.stamps import Stamps
 from hlo.gpu.simt.traffic import Tally
-from hlo.gpu.simt.undefined import Undefined
+from hlo.gpu.simt.undefined import Undefined, all_bits
 
 _ALIGNMENT = 256
 
@@ -36,7 +37,9 @@ class Launch(Protocol):
     kernel: Kernel
     threads: int
     shared: Layout
-    parameters: list[int]
+    parameters: list[np.ndarray]
+    grid: Dims
+    block_dims: Dims
     has_checks: bool
     device_memory: Space
     stamps: Stamps
@@ -98,9 +101,17 @@ class Batch:
         if launch.threads % LANES:
             self._set_alive(self.exists, int(np.count_nonzero(self.exists)))
         self.undefined = Undefined()
+        if launch.has_checks:
+            self._unset_registers()
         # Copies by cp.async that are not done, and groups of them that each thread has committed.
         self.copies: list[Copy] = []
         self.committed = np.zeros((self.warps, LANES), np.int32)
+
+    def _unset_registers(self) -> None:
+        """Registers that are read before they are written have no value until then."""
+        types = self.launch.kernel.slots.types
+        for slot in self.launch.kernel.unset:
+            self.undefined.slots[slot] = all_bits(np.ones((self.warps, LANES), bool), types[slot])
 
     # --- memory ---------------------------------------------------------------------------------
 
@@ -126,6 +137,10 @@ class Batch:
     def count_access(self, space: str, frame: Frame, at: np.ndarray, request: Request) -> None:
         """Count what lanes of a frame access."""
         tally = self.launch.tally(space, request)
+        if space == "local":
+            # Equal places of the lanes of a warp lie side by side.
+            element, byte = np.divmod(at - frame.local_base, request.bytes)
+            at = (element * LANES + np.arange(LANES)) * request.bytes + byte
         tally.add(frame, at, request.bytes, is_shared=space == "shared")
 
     def describe(self, offset: int) -> str:
@@ -141,11 +156,11 @@ class Batch:
             return found
         lane = np.arange(LANES)[None, :]
         match name:
-            case "%tid.x" | "%tid":
-                return self.thread
-            case "%ctaid.x" | "%ctaid":
+            case "%tid" | "%tid.x" | "%tid.y" | "%tid.z":
+                return _along(self.thread, self.launch.block_dims, name)
+            case "%ctaid" | "%ctaid.x" | "%ctaid.y" | "%ctaid.z":
                 positions = self.first + (self.block if self.blocks > 1 else self.block[:1])
-                return self.stamps.blocks(positions)
+                return _along(self.stamps.blocks(positions), self.launch.grid, name)
             case "%laneid":
                 return lane
             case "%warpid":
@@ -327,6 +342,16 @@ class Batch:
         epochs = np.where(rows, self.epoch[:, 0], -1).reshape(self.blocks, -1)
         newest = np.repeat(epochs.max(axis=1), self.warps_of_block)
         self.epoch = np.where(rows, newest + 1, self.epoch[:, 0])[:, None]
+
+
+def _along(numbers: np.ndarray, dims: Dims, name: str) -> np.ndarray:
+    """Return the positions along an axis of what has numbers. name: it ends in that of the axis."""
+    x, y, _ = dims
+    if name.endswith(".z"):
+        return numbers // (x * y)
+    if name.endswith(".y"):
+        return numbers // x % y
+    return numbers if dims[1:] == (1, 1) else numbers % x
 
 
 def _merged(old: np.ndarray, new: np.ndarray, frame: Frame, warps: int) -> np.ndarray:

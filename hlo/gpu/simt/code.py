@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from hlo.gpu.ptx.records import Function, Instruction, Negated, Operand
+from hlo.gpu.ptx.records import Function, Immediate, Instruction, Negated, Operand
 from hlo.gpu.simt.atomics import atomic
 from hlo.gpu.simt.copies import copy
-from hlo.gpu.simt.flow import Piece, pieces_of
-from hlo.gpu.simt.frame import Frame, Values
+from hlo.gpu.simt.flow import Piece, is_barrier, pieces_of
+from hlo.gpu.simt.frame import LANES, Frame, Values
 from hlo.gpu.simt.instructions import destinations, operation_of, prepare, sources
 from hlo.gpu.simt.lanes import check_members, check_whole_warps, warp_barrier
 from hlo.gpu.simt.layout import Layout, layout_of
 from hlo.gpu.simt.matrices import load_matrix, store_matrix
-from hlo.gpu.simt.slots import Slots
+from hlo.gpu.simt.slots import Slots, unsupported
 from hlo.gpu.simt.steps import STEPS, Step, is_kept
 from hlo.gpu.simt.undefined import Flow, Undefined
 from hlo.gpu.simt.units import access_units
@@ -35,6 +35,8 @@ _OWN: dict[str, Callable[[Instruction, Slots], Step]] = {
 }  # fmt: skip
 # Their last operand names the lanes that take part.
 _BY_MASK = frozenset(("shfl", "vote", "match", "redux"))
+# How many barriers a block has.
+_BARRIERS = 16
 _NUMBERS = count()
 Run = Callable[[Values, Frame], None]
 
@@ -47,6 +49,8 @@ class Kernel:
         self.shared = layout_of(function.shared)
         self.local = layout_of(v for v in function.variables.values() if v.space == "local")
         self.number = next(_NUMBERS)
+        # Registers that some way through the kernel reads before it writes them.
+        self.unset: tuple[int, ...] = ()
         self._addresses = addresses
 
     @cached_property
@@ -61,7 +65,8 @@ class Kernel:
         arithmetic = (i for part in parts for i in part.body if i.opcode not in _OWN)
         prepare(arithmetic, self.function.registers)
         pieces = [_compile(part, self.slots) for part in parts]
-        _set_live_values(pieces)
+        live = _set_live_values(pieces)
+        self.unset = tuple(slot for slot in sorted(live) if slot < self.slots.registers)
         return pieces
 
     @cached_property
@@ -113,10 +118,21 @@ def _compile(piece: Piece, slots: Slots) -> CompiledPiece:
     if end is not None and end.opcode == "brx":
         chosen = slots.operand(end.operands[0], np.dtype(np.uint32))
         writer.note((chosen,), ())
+    if end is not None and is_barrier(end):
+        _check_barrier(end)
     negated = end is not None and end.guard_negated
     return CompiledPiece(
         piece, writer.function(), guard, negated, chosen, (*writer.reads,), (*writer.writes,)
     )
+
+
+def _check_barrier(inst: Instruction) -> None:
+    """Raise HloError for a barrier of a number, or for a count of threads, that is not known."""
+    numbers = [x.bits if isinstance(x, Immediate) else -1 for x in inst.operands]
+    if not 1 <= len(numbers) <= 2 or not 0 <= numbers[0] < _BARRIERS:
+        raise unsupported(inst, f"a barrier has a number from 0 to {_BARRIERS - 1}")
+    if numbers[1:] and (numbers[1] < 1 or numbers[1] % LANES):
+        raise unsupported(inst, "a barrier is for a number of threads, a multiple of 32")
 
 
 class _Writer:
@@ -148,7 +164,12 @@ class _Writer:
     def instruction(self, inst: Instruction) -> None:
         own = _OWN.get(inst.opcode)
         if own is not None:
-            self._own(own(inst, self._slots), inst)
+            try:
+                step = own(inst, self._slots)
+            except (LookupError, ValueError) as e:
+                # Operands or modifiers that are missing, or are no types.
+                raise unsupported(inst, "is not supported") from e
+            self._own(step, inst)
         else:
             self._arithmetic(inst)
 
@@ -252,8 +273,8 @@ def _needs(inst: Instruction, slots: tuple[int, ...], defines: tuple[int, ...] =
     return run
 
 
-def _set_live_values(pieces: list[CompiledPiece]) -> None:
-    """Find which values of each piece others read."""
+def _set_live_values(pieces: list[CompiledPiece]) -> set[int]:
+    """Find which values of each piece others read. Returns those that are read from outside."""
     live = [set(piece.reads) for piece in pieces]
     writes = [set(piece.writes) for piece in pieces]
     changed = True
@@ -267,3 +288,4 @@ def _set_live_values(pieces: list[CompiledPiece]) -> None:
                 live[n], changed = before, True
     for piece, found in zip(pieces, after, strict=True):
         piece.leaves = tuple(slot for slot in piece.writes if slot in found)
+    return live[0]

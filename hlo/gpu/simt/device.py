@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -13,15 +13,17 @@ from hlo.gpu.device import Device
 from hlo.gpu.ptx import parse_ptx
 from hlo.gpu.ptx.inlining import without_calls
 from hlo.gpu.ptx.records import Module, Variable
+from hlo.gpu.simt.arguments import Argument, dims_of, words_of
 from hlo.gpu.simt.code import Kernel
-from hlo.gpu.simt.launch import LaunchState
+from hlo.gpu.simt.launch import LaunchState, check_launch
 from hlo.gpu.simt.layout import GLOBAL_BASE
 from hlo.gpu.simt.machine import BlockOrder, Machine
 from hlo.gpu.simt.memory import EMPTY, FULL
 from hlo.gpu.simt.problems import Kind
 from hlo.gpu.simt.report import SimtReport
 
-_LIMIT = 1 << 27
+# Ten seconds or more.
+_LIMIT = 1 << 22
 
 
 class SimtDevice(Device):
@@ -29,8 +31,9 @@ class SimtDevice(Device):
 
     checks: look for races, reads of memory that was not written, and what else is wrong; without,
     large runs are faster. limit: instructions that one launch may take, each for all the threads
-    that do it together. order: returns the numbers of so many blocks in the order in which they
-    run, as far as they run one after the other; by default from 0 on.
+    that do it together, and some for each batch of blocks. order: returns the numbers of so many
+    blocks in the order in which they run, as far as they run one after the other; by default from 0
+    on.
     """
 
     def __init__(
@@ -94,17 +97,29 @@ class SimtDevice(Device):
             memory.map[to : to + size] = memory.map[begin : begin + size].copy()
 
     def launch(
-        self, code: LoadedCode, kernel: str, blocks: int, threads: int, shared_bytes: int,
-        addresses: Sequence[int], instruction: str = "",
+        self, code: LoadedCode, kernel: str, blocks: SupportsIndex | Sequence[SupportsIndex],
+        threads: SupportsIndex | Sequence[SupportsIndex], shared_bytes: int,
+        addresses: Sequence[Argument], instruction: str = "",
     ) -> None:  # fmt: skip
+        """Launch a kernel, and wait for it. Raises HloError for all that is wrong.
+
+        blocks, threads: how many, or how many in x, y and z. shared_bytes: dynamic shared memory.
+        addresses: the arguments, addresses and others: numbers, numpy's too, which have the type of
+        their parameter then, and the bytes of structures. instruction: the HLO, for messages.
+        """
         found = code.kernels.get(kernel)
         if found is None:
             raise HloError.at("unknown-function", f"the PTX has no kernel {kernel}")
         with self._lock:
+            grid, block = dims_of(blocks, "blocks"), dims_of(threads, "threads")
+            check_launch(found, grid, block, shared_bytes, len(addresses))
+            parameters = [
+                words_of(parameter, value)
+                for parameter, value in zip(found.function.parameters, addresses, strict=True)
+            ]
             launch = LaunchState(
-                self.machine, found, blocks, threads, shared_bytes, addresses, instruction
+                self.machine, found, grid, block, shared_bytes, parameters, instruction
             )
-            launch.check()
             launch.run()
 
     @property

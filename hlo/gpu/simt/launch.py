@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
@@ -10,6 +11,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.gpu.ptx.records import Instruction
+from hlo.gpu.simt.arguments import Dims
 from hlo.gpu.simt.batch import Batch
 from hlo.gpu.simt.code import Kernel
 from hlo.gpu.simt.frame import LANES, Frame
@@ -28,19 +30,58 @@ _THREADS = 1 << 14
 _BATCH_BYTES = 1 << 26
 # Of a block.
 MOST_THREADS, MOST_SHARED_BYTES = 1024, 227 << 10
+# Local memory of a thread, and dimensions of a grid and of a block.
+_MOST_LOCAL_BYTES = 512 << 10
+_MOST_BLOCKS, _MOST_OF_BLOCK = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)
+# What it takes to begin a batch.
+_BATCH_INSTRUCTIONS = 64
 # Problems that one launch reports.
 _MOST_PROBLEMS = 16
+
+
+def check_launch(
+    kernel: Kernel, grid: Dims, block: Dims, shared_bytes: int, arguments: int
+) -> None:
+    """Raise HloError for a launch that no GPU accepts."""
+    function, threads = kernel.function, math.prod(block)
+    most, shared = function.threads or MOST_THREADS, kernel.launched(max(0, shared_bytes)).size
+    wrong = ""
+    if not all(1 <= n <= limit for n, limit in zip(grid, _MOST_BLOCKS, strict=True)):
+        wrong = f"{_times(grid)} blocks"
+    elif threads > most or not all(
+        1 <= n <= limit for n, limit in zip(block, _MOST_OF_BLOCK, strict=True)
+    ):
+        wrong = f"{_times(block)} threads a block, at most {most} are allowed"
+    elif shared_bytes < 0 or shared > MOST_SHARED_BYTES:
+        wrong = f"{min(shared_bytes, 0) or shared} bytes of shared memory"
+    elif kernel.local.size > _MOST_LOCAL_BYTES:
+        wrong = f"{kernel.local.size} bytes of local memory"
+    elif arguments != len(function.parameters):
+        wrong = f"{arguments} parameters for {len(function.parameters)}"
+    if wrong:
+        raise HloError.at("bad-launch", f"kernel {kernel.name}: {wrong}")
+
+
+def _times(dims: Dims) -> str:
+    return " by ".join(map(str, dims)) if dims[1:] != (1, 1) else str(dims[0])
+
+
+def _named(name: str, dims: Dims) -> dict[str, int]:
+    """Return dimensions by the names of special registers; without an axis, it is x."""
+    return {name: dims[0], **{f"{name}.{axis}": n for axis, n in zip("xyz", dims, strict=True)}}
 
 
 class LaunchState:
     """A launch while it runs."""
 
     def __init__(
-        self, machine: Machine, kernel: Kernel, blocks: int, threads: int, shared_bytes: int,
-        parameters: Sequence[int], instruction: str,
+        self, machine: Machine, kernel: Kernel, grid: Dims, block: Dims, shared_bytes: int,
+        parameters: Sequence[np.ndarray], instruction: str,
     ) -> None:  # fmt: skip
-        self._machine, self.kernel = machine, kernel
-        self.blocks, self.threads, self.instruction = blocks, threads, instruction
+        """parameters: each as a row of words of 64 bits."""
+        self._machine, self.kernel, self.instruction = machine, kernel, instruction
+        self.grid, self.block_dims = grid, block
+        self.blocks, self.threads = blocks, threads = math.prod(grid), math.prod(block)
         self._report = machine.report.of(kernel.number, kernel.name, instruction.removeprefix("%"))
         self.shared = kernel.launched(shared_bytes)
         self.shared_bytes = shared_bytes
@@ -78,23 +119,8 @@ class LaunchState:
         if self.problems:
             self.fail()
 
-    def check(self) -> None:
-        """Raise HloError for a launch that no GPU accepts."""
-        function = self.kernel.function
-        most = function.threads or MOST_THREADS
-        wrong = ""
-        if not 1 <= self.blocks < 1 << 31:
-            wrong = f"{self.blocks} blocks"
-        elif not 1 <= self.threads <= most:
-            wrong = f"{self.threads} threads a block, at most {most} are allowed"
-        elif self.shared.size > MOST_SHARED_BYTES:
-            wrong = f"{self.shared.size} bytes of shared memory"
-        elif len(self.parameters) != len(function.parameters):
-            wrong = f"{len(self.parameters)} parameters for {len(function.parameters)}"
-        if wrong:
-            raise HloError.at("bad-launch", f"kernel {self.kernel.name}: {wrong}")
-
     def _run_batch(self, first: int, blocks: int) -> None:
+        self._executed += _BATCH_INSTRUCTIONS
         batch = Batch(self, first, blocks)
         try:
             batch.run()
@@ -104,16 +130,15 @@ class LaunchState:
     def special(self, name: str) -> np.ndarray | None:
         """Return the value of a special register that is equal for all threads of the launch."""
         known = {
-            "%ntid.x": self.threads, "%ntid": self.threads, "%nctaid.x": self.blocks,
-            "%nctaid": self.blocks, "%dynamic_smem_size": self.shared_bytes,
-            "%total_smem_size": self.shared.size, "WARP_SZ": LANES, "%nsmid": 1,
+            **_named("%ntid", self.block_dims), **_named("%nctaid", self.grid),
+            "%dynamic_smem_size": self.shared_bytes, "%total_smem_size": self.shared.size,
+            "WARP_SZ": LANES, "%nsmid": 1, "%smid": 0, "%gridid": 0,
+            # All threads are in the same place where there is one only.
+            **{n: 0 for n, size in _named("%tid", self.block_dims).items() if size == 1},
+            **{n: 0 for n, size in _named("%ctaid", self.grid).items() if size == 1},
         }  # fmt: skip
         if name in known:
             return np.array([[known[name]]])
-        if name.startswith(("%tid.", "%ctaid.", "%smid", "%gridid")):
-            return np.array([[0]]) if not name.endswith(".x") else None
-        if name.startswith(("%ntid.", "%nctaid.")):
-            return np.array([[1]])
         if name.startswith(("%clock", "%globaltimer")):
             return np.array([[0]])
         return None

@@ -168,7 +168,7 @@ def _row(kernel: KernelReport) -> tuple[str, ...]:
 
 
 def _waste(access: Access, kernel: KernelReport) -> str:
-    of = "sectors" if access.space == "global" else "passes"
+    of = "passes" if access.space == "shared" else "sectors"
     hlo = f" (%{kernel.instruction})" if kernel.instruction else ""
     location = access.code.location
     source = f"{location.file}:{location.line}, " if location is not None else ""

@@ -84,7 +84,7 @@ class Slots:
         return self._symbols.get(name)
 
     def parameter(self, name: str) -> int | None:
-        """Return the slot of a parameter, a 64-bit number, or None for what is none."""
+        """Return the slot of a parameter, words of 64 bits, or None for what is none."""
         number = self._parameters.get(name)
         if number is None:
             return None
@@ -92,12 +92,16 @@ class Slots:
         self.parameters[slot] = number
         return slot
 
+    def parameter_bytes(self, name: str) -> int:
+        """Return the size of a parameter."""
+        return self.function.parameters[self._parameters[name]].size
+
     def temporary(self, type_: np.dtype[Any]) -> int:
         """Return a new slot."""
         return self._slot(("temporary", len(self.types)), type_)
 
     def initial(
-        self, parameters: list[int], special: Callable[[str], np.ndarray]
+        self, parameters: list[np.ndarray], special: Callable[[str], np.ndarray]
     ) -> list[np.ndarray]:
         """Return the values that threads begin with; registers are 0."""
         zeros = {t: np.zeros((1, 1), t) for t in {*self.types}}
@@ -105,7 +109,7 @@ class Slots:
         for slot, value in self.constants.items():
             values[slot] = value
         for slot, number in self.parameters.items():
-            values[slot] = np.array([[parameters[number]]], np.uint64)
+            values[slot] = parameters[number]
         for slot, name in self.specials.items():
             values[slot] = special(name).astype(self.types[slot])
         return values

@@ -120,14 +120,18 @@ def load(inst: Instruction, slots: Slots) -> Step:
 
 
 def _load_parameter(inst: Instruction, slots: Slots, targets: list[int | None]) -> Step:
-    """Read parameters of the kernel, which are 64-bit numbers."""
+    """Read parameters of the kernel, which are rows of 64-bit words."""
     address = inst.operands[1]
-    assert isinstance(address, Address)
+    if not isinstance(address, Address):
+        raise unsupported(inst, "an address is expected")
     name = address.base.name if isinstance(address.base, Symbol) else ""
     slot = slots.parameter(name)
     width = SIZES[inst.type]
-    if slot is None or address.offset + width * len(targets) > 8:
+    if slot is None:
         raise unsupported(inst, "no parameter of the kernel")
+    size = slots.parameter_bytes(name)
+    if address.offset % width or not 0 <= address.offset <= size - width * len(targets):
+        raise unsupported(inst, f"not in the {size} bytes of parameter {name}")
     number = slot
 
     def run(values: Values, frame: Frame) -> None:
@@ -178,7 +182,8 @@ def store(inst: Instruction, slots: Slots) -> Step:
 def convert_address(inst: Instruction, slots: Slots) -> Step:
     """`cvta`: addresses of a space to generic ones, and back."""
     target, source = inst.operands[0], slots.operand(inst.operands[1], ADDRESS)
-    assert isinstance(target, Reg)
+    if not isinstance(target, Reg):
+        raise unsupported(inst, "a register is expected")
     to = slots.register(target)
     window = next((_WINDOWS[m] for m in inst.modifiers if m in _WINDOWS), 0)
     if "to" in inst.modifiers:

@@ -1,5 +1,7 @@
 """Values of memory that nothing was written to: which registers hold them, and where that matters.
 
+Registers that were not written to hold such values, too.
+
 To load and to copy such values is no defect: kernels load more than they need, and select. It is
 one to use them: for an address, to branch, in an atomic update, or to hand them to the host. Each
 bit is followed: what is packed with an undefined value is not undefined itself.
@@ -70,10 +72,12 @@ class Undefined:
             if bad is None or not bad.any():
                 continue
             origin = self._origins.get(slot)
-            loaded = f" (loaded in PTX line {origin.line})" if origin is not None else ""
+            of, loaded = "a register", ""
+            if origin is not None:
+                of, loaded = "a value of memory", f" (loaded in PTX line {origin.line})"
             frame.batch.problem(
                 Kind.UNINITIALIZED,
-                f"{use} a value of memory that nothing was written to{loaded}",
+                f"{use} {of} that nothing was written to{loaded}",
                 inst, frame, bad,
             )  # fmt: skip
 
@@ -129,7 +133,7 @@ class Flow:
         match opcode:
             case "selp":
                 chosen = np.where(operands[2], masks[0], masks[1])
-                return [chosen | _all_bits(masks[2], self.types[0])]
+                return [chosen | all_bits(masks[2], self.types[0])]
             case "and" | "or":
                 # A bit of the other operand may decide the result alone.
                 one, other = (v if opcode == "and" else ~v for v in operands)
@@ -146,7 +150,7 @@ class Flow:
         bad = np.logical_or.reduce([m.astype(np.bool_) & frame.active for m in masks])
         if opcode in _WHOLE_WARPS:
             bad = np.broadcast_to(bad.any(axis=1, keepdims=True), frame.shape)
-        return [_all_bits(bad, type_) for type_ in self.types]
+        return [all_bits(bad, type_) for type_ in self.types]
 
     def _moved(self, operands: list[np.ndarray], frame: Frame) -> list[np.ndarray]:
         assert self.apply is not None
@@ -171,7 +175,7 @@ class Flow:
         none = np.zeros((1, 1), type_)
         done = values[self.guard] ^ self.inst.guard_negated
         after = np.where(done, none if found is None else found, none if old is None else old)
-        return after if unsure is None else after | _all_bits(unsure, type_)
+        return after if unsure is None else after | all_bits(unsure, type_)
 
 
 def _is_move(inst: Instruction) -> bool:
@@ -187,7 +191,7 @@ def _carries_up(inst: Instruction) -> bool:
     return _INTEGER(inst.type) is not None and not {"hi", "sat", "cc"} & {*names}
 
 
-def _all_bits(bad: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
+def all_bits(bad: np.ndarray, type_: np.dtype[Any]) -> np.ndarray:
     """Return a mask of all bits of a type where something is undefined."""
     if type_ == np.bool_:
         return bad.astype(np.bool_)

@@ -26,13 +26,15 @@ def access_units(function: Function) -> dict[str, int]:
 
 def _accessed(inst: Instruction) -> int:
     """Return how many bytes an instruction accesses at once, 0 for none."""
+    # What is wrong with an instruction is found when it is compiled.
+    size = SIZES.get(inst.type, 0)
     match inst.opcode:
         case "ld" | "ldu":
-            return SIZES[inst.type] * len(elements(inst.operands[0]))
+            return size * sum(len(elements(operand)) for operand in inst.operands[:1])
         case "st":
-            return SIZES[inst.type] * len(elements(inst.operands[1]))
+            return size * sum(len(elements(operand)) for operand in inst.operands[1:2])
         case "atom" | "red":
-            return SIZES[inst.type]
+            return size
         case "cp" if len(inst.operands) > 2 and isinstance(inst.operands[2], Immediate):
             return inst.operands[2].bits
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,6 +26,9 @@ from hlo.objects.gpu.launcher import DRIVER, FUNCTIONS, Embedded, constants_of, 
 from hlo.objects.gpu.targets import GpuPlatform
 from hlo.objects.interface import Interface
 from hlo.runtime.assembly import assembly_of, optimized_text
+
+# Names that C programs for GPUs have besides those of their own function.
+_TAKEN = re.compile("cu[A-Z]|CU|hlo_gpu_")
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,11 @@ class GpuCode:
     def _need_launcher(self) -> None:
         if self.problem is not None:
             raise self.problem
+        if _TAKEN.match(self.interface.symbol):
+            raise HloError.at(
+                "bad-value", f"{self.interface.symbol}: functions of the CUDA driver, or of what "
+                "runs the plan, begin so", hint="--name selects another",
+            )  # fmt: skip
         if not self.platform.is_cuda:
             raise HloError.at(
                 "bad-output", f"{self.platform.target.triple}: C programs run the code of "

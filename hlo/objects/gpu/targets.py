@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo.codegen.targets.gpu import ARCHITECTURES, Gpu
 from hlo.errors import HloError, did_you_mean
+from hlo.gpu.model import DEVICES
 
 # Output formats by file suffix: of every GPU, and of those that the C launcher drives.
 _KINDS = {".ll": "LLVM IR", ".s": "assembly"}
@@ -52,6 +54,24 @@ class GpuPlatform:
         return first, _LAST_CAPABILITY
 
 
+def _hint(name: str, arch: type[Gpu]) -> str:
+    """Return what may have been meant by a model that there is not."""
+    if name.lower() in arch.models:
+        return f"--cpu {name.lower()}"
+    known = DEVICES.get(name.lower())
+    if known is not None and known.cpu in arch.models:
+        return f"--cpu {known.cpu}, for the {known.name}"
+    if 0 < _number(name) < _number(arch.models[0]):
+        return f"{arch.models[0]} is the oldest that is supported"
+    return did_you_mean(name, arch.models) or f"there are {', '.join(arch.models)}"
+
+
+def _number(model: str) -> int:
+    """Return the number in the name of a model, 0 for none."""
+    found = re.match(r"[a-z]+_?(\d+)", model)
+    return int(found[1]) if found else 0
+
+
 def is_gpu(triple: str | None) -> bool:
     """True for a triple of a GPU: `nvptx64`, `nvptx64-nvidia-cuda`."""
     return triple is not None and triple.split("-")[0].lower() in ARCHITECTURES
@@ -76,10 +96,6 @@ def gpu_platform(triple: str, cpu: str | None = None, features: str = "") -> Gpu
         )  # fmt: skip
     name = arch.models[0] if cpu in (None, "generic") else str(cpu)
     if name not in arch.models:
-        some = ", ".join(arch.models)
         wrong = "for GPUs one model is named" if "," in name else "no model of this name"
-        raise HloError.at(
-            "bad-target", f"cpu {name!r}: {wrong}",
-            hint=did_you_mean(name, arch.models) or f"there are {some}",
-        )  # fmt: skip
+        raise HloError.at("bad-target", f"cpu {name!r}: {wrong}", hint=_hint(name, arch))
     return GpuPlatform(arch(name))

@@ -26,7 +26,7 @@ class AmdGcn(PlannedGpu):
     )
 
     name: ClassVar[str] = "amdgcn"
-    models: ClassVar[tuple[str, ...]] = ("gfx90a", "gfx942", "gfx950")
+    models: ClassVar[tuple[str, ...]] = ("gfx90a", "gfx942", "gfx950", "gfx1100")
     convention: ClassVar[str] = "amdgpu_kernel"
     thread_register: ClassVar[str] = "llvm.amdgcn.workitem.id.x"
     block_register: ClassVar[str] = "llvm.amdgcn.workgroup.id.x"

@@ -168,6 +168,16 @@ class Gpu(ScalarTarget):
         """The largest shared memory of a block, static and dynamic."""
         return 48 << 10
 
+    @property
+    def most_blocks(self) -> int:
+        """How many blocks a launch has at the most."""
+        return (1 << 31) - 1
+
+    @property
+    def most_parameters(self) -> int:
+        """How many addresses a kernel takes at the most."""
+        return 4095
+
     @abstractmethod
     def plan_on_thread(
         self, inst: Instruction, roles: Mapping[Instruction, Role], thread: LlvmTarget

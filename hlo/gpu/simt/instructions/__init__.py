@@ -153,6 +153,11 @@ def _operation(
     own_outputs = tuple(width_of(t) for t in found.results)
     inputs = tuple(w or own for w, own in zip(inputs, own_inputs, strict=True))
     outputs = tuple(w or own for w, own in zip(outputs, own_outputs, strict=True))
+    widths = [*zip((*inputs, *outputs), (*own_inputs, *own_outputs), strict=True)]
+    if any((width == 1) != (own == 1) for width, own in widths):
+        raise UnknownInstruction("a predicate, or none, is expected")
+    if any(is_not and width != 1 for is_not, width in zip(negated, inputs, strict=False)):
+        raise UnknownInstruction("only predicates are negated")
     fits = inputs == own_inputs and outputs == own_outputs and not any(negated)
     operands, results = _dtypes(inputs), _dtypes(outputs)
     if isinstance(found, Lanes):

@@ -39,17 +39,17 @@ def shuffle_lanes(mode: str, lane: np.ndarray, bound: np.ndarray) -> tuple[np.nd
         case "bfly":
             found = _NUMBERS ^ lane
             inside = found <= last
-        case "idx":
+        case _:
             found = first | (lane & ~segment)
             inside = found <= last
-        case _:
-            raise UnknownInstruction(f"unknown mode {mode}")
     return np.where(inside, found, _NUMBERS), inside
 
 
 def shuffle(modifiers: tuple[str, ...], sources: int, results: int) -> Lanes:
     """`shfl.sync`: the value of another lane, and whether there is one."""
     mode = modifiers[-2]
+    if mode not in ("up", "down", "bfly", "idx"):
+        raise UnknownInstruction(f"unknown mode {mode}")
 
     def apply(
         active: np.ndarray, value: np.ndarray, lane: np.ndarray, bound: np.ndarray, *_: np.ndarray
