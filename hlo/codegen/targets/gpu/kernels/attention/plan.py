@@ -45,7 +45,10 @@ def attention_of(
     chain: Chain, roles: Mapping[Instruction, Role], gpu: Gpu
 ) -> tuple[Attention, Sum] | None:
     """Return how a chain is computed as attention, None if it cannot be."""
-    if len(chain.first) != 1 or chain.number is None or weights_of(chain, roles) is None:
+    if len(chain.first) != 1 or chain.number is None:
+        return None
+    weights = weights_of(chain, roles)
+    if weights is None:
         return None
     found = _products(chain, roles, computed=False) or _products(chain, roles, computed=True)
     if found is None:
@@ -55,6 +58,8 @@ def attention_of(
     first = unit_of(found.first, sums[0], inst, gpu)
     last = unit_of(found.last, sums[1], chain.root, gpu)
     if first is None or last is None or not (_is_usable(first) and _is_usable(last)):
+        return None
+    if last.lhs.name not in ("f32", "bf16") and not weights.fits_half:
         return None
     loops = found.rows
     a = Attention(
