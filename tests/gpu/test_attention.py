@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.codegen.targets.gpu.kernels.attention import plan
 from tests.gpu.emulated import check_emulated, program
 
 REDUCERS = """wide_sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
@@ -87,6 +88,15 @@ def test_types(t: str, scores: str) -> None:
 ])  # fmt: skip
 @pytest.mark.parametrize("t", ["f32", "bf16"])
 def test_sizes(t: str, dims: Sequence[int]) -> None:
+    check_one_launch(attention(dims, t))
+
+
+@pytest.mark.parametrize(("t", "dims"), [("bf16", (1, 70, 9, 64, 16)), ("f32", (1, 70, 9, 8, 64))])
+def test_blocks_of_many_queries(
+    t: str, dims: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread copies beyond a tile of narrow heads."""
+    monkeypatch.setattr(plan, "_BLOCKS", dict.fromkeys(plan._WARPS, 0))
     check_one_launch(attention(dims, t))
 
 

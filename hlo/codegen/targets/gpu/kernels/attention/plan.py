@@ -26,6 +26,7 @@ from hlo.codegen.targets.gpu.kernels.attention.kernel import AttentionKernel
 from hlo.codegen.targets.gpu.kernels.attention.tiling import ROWS, Attention
 from hlo.codegen.targets.gpu.kernels.matmul.choice import alignment_of
 from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS
+from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
@@ -68,7 +69,7 @@ def attention_of(
     )  # fmt: skip
     if not _fits(a):
         return None
-    a = replace(a, warps=_warps(a))
+    a = replace(a, warps=_warps(a, gpu))
     return (a, sums[1]) if a.shared_bytes <= gpu.most_shared_bytes else None
 
 
@@ -133,12 +134,14 @@ def _fits(a: Attention) -> bool:
     )
 
 
-def _warps(a: Attention) -> int:
+def _warps(a: Attention, gpu: Gpu) -> int:
     """Return how many warps a block has: many, if that leaves blocks for all processors."""
     rows = -(-count(a.last.m) // ROWS)
+    # All threads copy some of each tile.
+    most = min(tile.free * tile.depth * tile.size for tile in (a.k, a.v)) // (CHUNK * gpu.lanes)
     # One warp alone has no registers for what it copies of wide tiles.
     is_wide = count(a.last.n) * a.units[1].size > _WIDE_BYTES
-    fitting = [n for n in _WARPS if n < 2 * rows and n > is_wide]
+    fitting = [n for n in _WARPS if is_wide < n <= min(2 * rows - 1, most)]
     for n in fitting:
         if replace(a, warps=n).blocks >= _BLOCKS[n]:
             return n

@@ -145,6 +145,7 @@ class CopiedTiles(Tiles):
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.width = width
+        assert layout.free * layout.depth * et.byte_width >= width * threads
         self.own = self.places(width // et.byte_width)
 
     def begin(self, first: Index, slot: Index) -> None:
