@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.codegen.targets.gpu.kernels.attention import plan
 from tests.gpu.emulated import check_emulated, program
 
-REDUCERS = """s {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT c = {t}[] add(a, b) }}
+REDUCERS = """wide_sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }}
+s {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT c = {t}[] add(a, b) }}
 m {{ a = {t}[] parameter(0) b = {t}[] parameter(1) ROOT c = {t}[] maximum(a, b) }}"""
 PLAIN = "scores = {x} add(qk, qk)"
 CAUSAL = """low = {t}[] constant(-inf) lb = {x} broadcast(low), dimensions={{}}
@@ -29,6 +31,24 @@ NO_MAXIMUM = """zero = {t}[] constant(0) e = {x} exponential(scores)
   sum = {r} reduce(e, zero), dimensions={{2}}, to_apply=s
   sb = {x} broadcast(sum), dimensions={{0,1}} w = {x} divide(e, sb)"""
 SIGMOID = "w = {x} logistic(scores)"
+# Softmax of what a mask leaves, zeros for the rest: jax.nn.softmax(..., where=mask).
+CHOSEN = """mask = pred[{m},{k}] parameter(3)
+  seen = pred[{n},{m},{k}] broadcast(mask), dimensions={{1,2}}
+  lowest = {t}[] constant(-inf) zero = {t}[] constant(0)
+  zeros = {x} broadcast(zero), dimensions={{}} lb = {x} broadcast(lowest), dimensions={{}}
+  left = {x} select(seen, scores, lb)
+  most = {r} reduce(left, lowest), dimensions={{2}}, to_apply=m
+  shift = {x} broadcast(most), dimensions={{0,1}}
+  shifted = {x} subtract(left, shift) e = {x} exponential(shifted)
+  counted = {x} select(seen, e, zeros)
+  sum = {r} reduce(counted, zero), dimensions={{2}}, to_apply=s
+  sb = {x} broadcast(sum), dimensions={{0,1}} all = {x} divide(e, sb)
+  other = {x} negate(all) w = {x} select(seen, all, OTHER)"""
+# Weights in f16 of scores in f32, from which nothing has been subtracted.
+HALF = """wide = f32[{n},{m},{k}] convert(scores) e = f32[{n},{m},{k}] exponential(wide)
+  zero = f32[] constant(0) sum = f32[{n},{m}] reduce(e, zero), dimensions={{2}}, to_apply=wide_sum
+  sb = f32[{n},{m},{k}] broadcast(sum), dimensions={{0,1}} d = f32[{n},{m},{k}] divide(e, sb)
+  w = f16[{n},{m},{k}] convert(d)"""
 
 
 def attention(
@@ -71,10 +91,38 @@ def test_sizes(t: str, dims: Sequence[int]) -> None:
     check_one_launch(attention(dims, t))
 
 
+@pytest.mark.parametrize(("t", "dims"), [("bf16", (1, 70, 9, 64, 16)), ("f32", (1, 70, 9, 8, 64))])
+def test_blocks_of_many_queries(
+    t: str, dims: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread copies beyond a tile of narrow heads."""
+    monkeypatch.setattr(plan, "_BLOCKS", dict.fromkeys(plan._WARPS, 0))
+    check_one_launch(attention(dims, t))
+
+
 @pytest.mark.parametrize("weights", [NO_MAXIMUM, SIGMOID])
 @pytest.mark.parametrize("t", ["f32", "bf16"])
 def test_other_weights(t: str, weights: str) -> None:
     check_one_launch(attention((2, 40, 50, 32, 32), t, weights=weights))
+
+
+@pytest.mark.parametrize("other", ["zeros", "other"])
+def test_weights_of_which_some_are_others(other: str) -> None:
+    """What is chosen instead of a softmax is not divided by its sum."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, 16, 16)).astype(np.float32) for _ in range(3))
+    mask = rng.random((16, 16)) < 0.5
+    mask[3] = False
+    text = attention((2, 16, 16, 16, 16), weights=CHOSEN.replace("OTHER", other))
+    check_emulated(text, q, k, v, mask)
+
+
+@pytest.mark.parametrize("size", [4, -5])
+def test_weights_that_f16_has_only_when_they_are_divided(size: int) -> None:
+    q = np.full((1, 16, 16), 1, np.float16)
+    k = np.full((1, 16, 16), size / 8, np.float16)
+    v = np.random.default_rng(0).normal(size=(1, 16, 16)).astype(np.float16)
+    check_emulated(attention((1, 16, 16, 16, 16), "f16", weights=HALF), q, k, v)
 
 
 def test_values_that_are_wide() -> None:

@@ -22,6 +22,8 @@ from hlo.ops import Trait
 from hlo.values.types import ArrayShape
 
 _NAMES = ("f32", "bf16", "f16")
+# Types that have any weight, whatever it is still to be multiplied with.
+_WIDE = ("f64", "f32", "bf16")
 # What does nothing to an element but say it in another type, or at another place.
 _SAME = RENAMED | {"convert"}
 
@@ -56,13 +58,15 @@ class Weights:
 
     maximum: the reduction to the largest element, if there is one; shift: the row value made of
     it that is subtracted before exponentials. sums: reductions of what exponentials make. factors:
-    what is left to do when these are known, the outermost first.
+    what is left to do when these are known, the outermost first. fits_half: whether f16 has what
+    weights are before.
     """
 
     maximum: Instruction | None
     shift: Instruction | None
     sums: tuple[Instruction, ...]
     factors: tuple[Factor, ...]
+    fits_half: bool
 
 
 def weights_of(chain: Chain, roles: Mapping[Instruction, Role]) -> Weights | None:
@@ -98,7 +102,8 @@ class _Search:
                 return None
         if not self._is_scaled(root):
             return None
-        return Weights(self.maximum, self.shift, tuple(sums), tuple(self.factors))
+        fits_half = not self.factors or self._is_small()
+        return Weights(self.maximum, self.shift, tuple(sums), tuple(self.factors), fits_half)
 
     def _is_inside(self, inst: Instruction) -> bool:
         role = self.roles[inst]
@@ -129,9 +134,19 @@ class _Search:
 
         Appends those factors that are made of reductions.
         """
-        found = self._reductions(inst)
-        if not found:
+        if not self._reductions(inst):
             return self.maximum is None
+        before = len(self.factors)
+        if not self._is_product(inst):
+            return False
+        # Whether its type has also what there is without the factors.
+        name = inst.array_shape.element_type.name
+        return name in _WIDE or (
+            name == "f16" and (len(self.factors) == before or self._is_small())
+        )
+
+    def _is_product(self, inst: Instruction) -> bool:
+        """True for what is scaled, as far as its operation goes."""
         match inst.opcode:
             case "exponential":
                 return self._is_shifted(inst)
@@ -143,8 +158,12 @@ class _Search:
                 return self._is_multiplied(inst, 1)
             case "select":
                 condition, *cases = inst.operands
-                return not self._reductions(condition) and all(
-                    _is_zero(case) or self._is_scaled(case) for case in cases
+                before = len(self.factors)
+                # Factors would be those of both cases, and of zeros: there are some that are NaN.
+                return (
+                    not self._reductions(condition)
+                    and all(_is_zero(case) or self._is_scaled(case) for case in cases)
+                    and len(self.factors) == before
                 )
             case opcode:
                 return opcode in _SAME and self._is_scaled(inst.operands[0])
@@ -189,6 +208,21 @@ class _Search:
         is_replaced = all(user.opcode == "select" for user in inst.users)
         return reduced.opcode == "select" and element in cases and is_replaced
 
+    def _is_small(self) -> bool:
+        """True where exponentials are of differences to the maximum: at most 1, and one is 1."""
+        shift = self.shift
+        if shift is None:
+            return False
+        shift = _repeated(shift)
+        if shift.opcode == "select":
+            condition, shift, other = shift.operands
+            tested = _repeated(condition)
+            if tested.opcode != "is-finite" or not _is_zero(other):
+                return False
+            if _repeated(tested.operands[0]) is not self.maximum:
+                return False
+        return _repeated(shift) is self.maximum
+
     def _is_row_value(self, inst: Instruction) -> bool:
         """True for what has one value for each row, always found in the same way."""
         if inst.array_shape.dims:
@@ -221,10 +255,15 @@ def _kind(reduce: Instruction) -> str | None:
 
 
 def _is_zero(inst: Instruction) -> bool:
+    value = splat(_repeated(inst))
+    return value is not None and not value
+
+
+def _repeated(inst: Instruction) -> Instruction:
+    """Return what an element is, but for its type and places."""
     while inst.opcode in _SAME or inst.opcode == "broadcast":
         (inst,) = inst.operands
-    value = splat(inst)
-    return value is not None and not value
+    return inst
 
 
 def _same(inst: Instruction) -> Instruction:

@@ -26,6 +26,7 @@ from hlo.codegen.targets.gpu.kernels.attention.kernel import AttentionKernel
 from hlo.codegen.targets.gpu.kernels.attention.tiling import ROWS, Attention
 from hlo.codegen.targets.gpu.kernels.matmul.choice import alignment_of
 from hlo.codegen.targets.gpu.kernels.matmul.cost import PROCESSORS
+from hlo.codegen.targets.gpu.kernels.matmul.layouts import CHUNK
 from hlo.codegen.targets.gpu.kernels.matmul.sites import Site
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.codegen.targets.gpu.kernels.matmul.units import Unit, unit_of
@@ -45,7 +46,10 @@ def attention_of(
     chain: Chain, roles: Mapping[Instruction, Role], gpu: Gpu
 ) -> tuple[Attention, Sum] | None:
     """Return how a chain is computed as attention, None if it cannot be."""
-    if len(chain.first) != 1 or chain.number is None or weights_of(chain, roles) is None:
+    if len(chain.first) != 1 or chain.number is None:
+        return None
+    weights = weights_of(chain, roles)
+    if weights is None:
         return None
     found = _products(chain, roles, computed=False) or _products(chain, roles, computed=True)
     if found is None:
@@ -56,6 +60,8 @@ def attention_of(
     last = unit_of(found.last, sums[1], chain.root, gpu)
     if first is None or last is None or not (_is_usable(first) and _is_usable(last)):
         return None
+    if last.lhs.name not in ("f32", "bf16") and not weights.fits_half:
+        return None
     loops = found.rows
     a = Attention(
         found.first, found.last, (first, last), loops.batch_steps, loops.row_steps, 1,
@@ -63,7 +69,7 @@ def attention_of(
     )  # fmt: skip
     if not _fits(a):
         return None
-    a = replace(a, warps=_warps(a))
+    a = replace(a, warps=_warps(a, gpu))
     return (a, sums[1]) if a.shared_bytes <= gpu.most_shared_bytes else None
 
 
@@ -128,12 +134,14 @@ def _fits(a: Attention) -> bool:
     )
 
 
-def _warps(a: Attention) -> int:
+def _warps(a: Attention, gpu: Gpu) -> int:
     """Return how many warps a block has: many, if that leaves blocks for all processors."""
     rows = -(-count(a.last.m) // ROWS)
+    # All threads copy some of each tile.
+    most = min(tile.free * tile.depth * tile.size for tile in (a.k, a.v)) // (CHUNK * gpu.lanes)
     # One warp alone has no registers for what it copies of wide tiles.
     is_wide = count(a.last.n) * a.units[1].size > _WIDE_BYTES
-    fitting = [n for n in _WARPS if n < 2 * rows and n > is_wide]
+    fitting = [n for n in _WARPS if is_wide < n <= min(2 * rows - 1, most)]
     for n in fitting:
         if replace(a, warps=n).blocks >= _BLOCKS[n]:
             return n

@@ -147,6 +147,8 @@ class CopiedTiles(Tiles):
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.width = width
+        # What is left over would be copied into the next tile.
+        assert layout.free * layout.depth * et.byte_width >= width * threads
         self.total = self.number(self.together)
         self.own = self.places(self.together) if self.total <= _MOST_COPIES else []
 
