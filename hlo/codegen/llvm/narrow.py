@@ -27,6 +27,8 @@ _WORD = (1 << 32) - 1
 _LONG = (1 << 63) - 1
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32}
 _DIVISIONS = ("udiv", "urem")
+# Operations whose results may be known.
+_TELLING = frozenset({Binary, Call, Cast, Phi, Select})
 
 
 def _of_bits(x: int, y: int) -> int:
@@ -44,12 +46,14 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
 
     limits: what intrinsics return at the most, by name.
     """
+    if not any(map(_division, lines)):
+        return list(lines)
     # The most that values can be which cannot be negative.
     most: dict[str, int] = {}
     steps = _steps(lines)
     found: list[Line] = []
     for at, line in enumerate(lines):
-        if type(line) is Instruction and line.result:
+        if type(line) is Instruction and type(line.operation) in _TELLING:
             operation = line.operation
             if type(operation) is Phi:
                 limit = _counted(lines, at, most, steps) if operation.type == "i64" else None
@@ -57,10 +61,11 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
                 limit = _limit(operation, most, limits)
             if limit is not None and limit <= _LONG:
                 most[line.result] = limit
-            if isinstance(operation, Binary) and operation.opcode in _DIVISIONS:
-                operands = [_most(x, most) for x in operation.operands]
-                if operation.type == "i64" and all(x is not None and x <= _WORD for x in operands):
-                    found += _divided(line.result, operation)
+            division = _division(line)
+            if division is not None:
+                operands = [_most(x, most) for x in division.operands]
+                if all(x is not None and x <= _WORD for x in operands):
+                    found += _divided(line.result, division)
                     continue
         found.append(line)
     return found
@@ -106,6 +111,14 @@ def _counted(
 
 def _is_phi(line: Line) -> bool:
     return type(line) is Instruction and type(line.operation) is Phi
+
+
+def _division(line: Line) -> Binary | None:
+    """Return the division of 64 bits that a line is, if it is one."""
+    if type(line) is Instruction and type(line.operation) is Binary:
+        if line.operation.opcode in _DIVISIONS and line.operation.type == "i64":
+            return line.operation
+    return None
 
 
 def _divided(name: str, operation: Binary) -> list[Line]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
-from hlo.codegen.llvm.alignment import constant_multiple, multiple_of
+from hlo.codegen.llvm.alignment import MOST, constant_multiple, multiple_of
 from hlo.llvm import (
     Alloca,
     AtomicUpdate,
@@ -52,6 +52,11 @@ _WIDEST = 16
 _IDENTITY = "@llvm.strip.invariant.group"
 _IN_SPACE = re.compile(r"addrspace\((\d+)\)")
 _ALIGNED = re.compile(r"\balign (\d+)")
+# Operations whose results are addresses or indices, and the types of those.
+_TELLING = frozenset({Alloca, Binary, Call, Cast, GetElementPtr, Phi, Select, Unary})
+_COUNTED = frozenset({"ptr", "i64", "i32"})
+# Operations that have no address among their operands, whatever their type.
+_WITHOUT = frozenset({Binary, ExtractElement, ExtractValue, ShuffleVector})
 # How often a better guess of what loops carry is tried.
 _ROUNDS = 3
 
@@ -167,6 +172,8 @@ class _Addresses:
         self._same: dict[str, str] = {}
         # What functions are called with: the callee, and what is known of each address.
         self.calls: list[tuple[str, list[Pointer]]] = []
+        # What is added to values, by the names of the sums, once it is asked for.
+        self._steps: dict[str, str] | None = None
         guesses: dict[str, Pointer] = {}
         for turn in itertools.count():
             wrong = self._learn(guesses)
@@ -185,17 +192,16 @@ class _Addresses:
         self._same.clear()
         merged: list[tuple[str, Phi]] = []
         for line in self._function.body:
-            if type(line) is not Instruction:
+            if type(line) is not Instruction or type(line.operation) not in _TELLING:
                 continue
             name, operation = line.result, line.operation
-            if type(operation) is Call and operation.callee in self._module.functions:
-                pairs = zip(operation.types, operation.operands, strict=True)
-                self.calls.append((operation.callee, [self._of(x) for t, x in pairs if t == "ptr"]))
+            if type(operation) is Call:
+                self._look_at_call(name, operation)
             elif type(operation) is Phi:
-                if operation.type in ("ptr", "i64", "i32"):
+                if operation.type in _COUNTED:
                     merged.append((name, operation))
-                    self._note(name, guesses.setdefault(name, self._of(operation.operands[0])))
-            elif name:
+                    self._note(name, guesses.setdefault(name, self._guess(operation)))
+            else:
                 self._find(name, operation)
         wrong: dict[str, Pointer] = {}
         for name, phi in merged:
@@ -226,32 +232,59 @@ class _Addresses:
         else:
             self._multiples.pop(name, None)
 
+    def _guess(self, phi: Phi) -> Pointer:
+        """Return what a loop carries, by what it begins with and the number that is added to it."""
+        first, *others = phi.operands
+        found = self._of(first)
+        if phi.type == "ptr":
+            return found
+        if self._steps is None:
+            self._steps = {
+                line.result: line.operation.operands[1]
+                for line in self._function.body
+                if type(line) is Instruction and type(line.operation) is Binary
+                and line.operation.opcode == "add"
+            }  # fmt: skip
+        steps = [constant_multiple(self._steps[x]) for x in others if x in self._steps]
+        return found._replace(align=min(found.align, *steps, MOST))
+
+    def _look_at_call(self, name: str, call: Call) -> None:
+        if call.function == _IDENTITY:
+            self._same[name] = call.operands[0]
+            self._note(name, self._of(call.operands[0]))
+        elif call.callee in self._module.functions:
+            pairs = zip(call.types, call.operands, strict=True)
+            self.calls.append((call.callee, [self._of(x) for t, x in pairs if t == "ptr"]))
+        elif call.type in _COUNTED:
+            self._note_multiple(name, multiple_of(call, self._multiples))
+
     def _find(self, name: str, operation: Operation) -> None:
         """Note what is known of a result."""
-        kind = type(operation)
-        if kind is GetElementPtr:
-            self._note_place(name, *self._places.get(operation.operands[0], (0, False)))
-        elif kind is Alloca:
-            self._note_place(name, _LOCAL, False)
-            return
-        elif isinstance(operation, Select | Unary) and operation.type == "ptr":
-            values = operation.operands[-2:]
-            self._note(name, reduce(Pointer.meet, map(self._of, values)))
-            return
-        elif isinstance(operation, Cast) and operation.opcode == "addrspacecast":
-            (operand,) = operation.operands
-            found = self._of(operand)
-            if operation.to == "ptr":
-                found = found._replace(space=_space_of(operation.type))
-            if operation.to in ("ptr", pointer_type(found.space)):
-                self._same[name] = operand
-            self._note(name, found)
-            return
-        elif isinstance(operation, Call) and operation.function == _IDENTITY:
-            self._same[name] = operation.operands[0]
-            self._note(name, self._of(operation.operands[0]))
-            return
+        match operation:
+            case Alloca():
+                self._note_place(name, _LOCAL, False)
+                return
+            case Select(type="ptr", operands=values) | Unary(type="ptr", operands=values):
+                self._note(name, reduce(Pointer.meet, map(self._of, values[-2:])))
+                return
+            case Cast("addrspacecast"):
+                self._look_at_cast(name, operation)
+                return
+            case GetElementPtr(operands=(base, *_)):
+                self._note_place(name, *self._places.get(base, (0, False)))
+            case Binary(type=type_) | Select(type=type_) if type_ not in _COUNTED:
+                return
         self._note_multiple(name, multiple_of(operation, self._multiples))
+
+    def _look_at_cast(self, name: str, cast: Cast) -> None:
+        """Note what is known of an address that is converted to another space, or a generic one."""
+        (operand,) = cast.operands
+        found = self._of(operand)
+        if cast.to == "ptr":
+            found = found._replace(space=_space_of(cast.type))
+        if cast.to in ("ptr", pointer_type(found.space)):
+            self._same[name] = operand
+        self._note(name, found)
 
     # --- rewriting --------------------------------------------------------------------------------
 
@@ -300,8 +333,11 @@ class _Writer:
                 own = f"{name}.generic"
                 cast = Cast("addrspacecast", "ptr", pointer_type(_LOCAL), (own,))
                 self._lines += [line._replace(result=own), line._replace(operation=cast)]
+            elif type(operation) in _WITHOUT:
+                self._lines.append(line)
             else:
-                self._lines.append(line._replace(operation=self._written(name, operation)))
+                operation = self._written(name, operation)
+                self._lines.append(Instruction(name, operation, line.debug))
         return self._lines
 
     def _ends(self, body: Body) -> dict[str, list[Line]]:
@@ -319,44 +355,44 @@ class _Writer:
 
     def _written(self, name: str, operation: Operation) -> Operation:
         """Return an operation with the types and names that addresses have in their spaces."""
-        space = self._space(name)
         match operation:
-            case GetElementPtr(types=(_, *types), operands=(base, *indices)):
-                return operation._replace(
-                    types=(pointer_type(space), *types), operands=(self._name(base), *indices)
-                )
+            case Call():
+                return self._call(operation)
+            case GetElementPtr(flags, type_, (_, *types), (base, *indices)):
+                pointer = pointer_type(self._space(name))
+                return GetElementPtr(flags, type_, (pointer, *types), (self._name(base), *indices))
             case Load(type_, (address,), align, is_invariant):
                 space, is_constant = self._places.get(address, (0, False))
-                return operation._replace(
-                    operands=(self._name(address),), align=self._align(align, type_, address),
-                    is_invariant=is_invariant or is_constant, space=space,
+                return Load(
+                    type_, (self._name(address),), self._align(align, type_, address),
+                    is_invariant or is_constant, space,
                 )  # fmt: skip
-            case Store(type_, (value, address), align):
-                return operation._replace(
-                    operands=(self._generic(value), self._name(address)),
-                    align=self._align(align, type_, address), space=self._space(address),
-                )  # fmt: skip
-            case AtomicUpdate(operands=(value, address)):
+            case Store(type_, (value, address), align, is_nontemporal):
+                align = self._align(align, type_, address)
+                where = self._generic(value), self._name(address)
+                return Store(type_, where, align, is_nontemporal, self._space(address))
+            case AtomicUpdate(_, _, (value, address)):
                 return operation._replace(
                     operands=(value, self._name(address)), space=self._space(address)
                 )
-            case Phi("ptr", operands, labels) if not space:
+            case Select(type="ptr") | Unary(type="ptr") | Phi(type="ptr") if self._space(name):
+                own = [self._name(x) for x in operation.operands]
+                type_ = pointer_type(self._space(name))
+                return operation._replace(type=type_, operands=tuple(own))
+            case Phi(type_, operands, labels):
                 own = [
                     f"{name}.{label}" if x in self._places else x
                     for x, label in zip(operands, labels, strict=True)
                 ]
-                return operation._replace(operands=tuple(own))
-            case Select(type="ptr") | Unary(type="ptr") | Phi(type="ptr") if space:
-                own = [self._name(x) for x in operation.operands]
-                return operation._replace(type=pointer_type(space), operands=tuple(own))
-            case Call():
-                return self._call(operation)
-            case Binary() | ExtractElement() | ExtractValue() | ShuffleVector():
+                return operation._replace(operands=tuple(own)) if type_ == "ptr" else operation
+            case Select(type=type_) | Unary(type=type_) | Cast(type=type_) if type_ != "ptr":
                 return operation
         operands = tuple([self._generic(x) for x in operation.operands])
         return operation._replace(operands=operands)
 
     def _call(self, call: Call) -> Call:
+        if not any(x.startswith("ptr") for x in call.types):
+            return call
         pointers = iter(self._parameters.get(call.callee, {}).values())
         types, operands = [*call.types], [*call.operands]
         for at, (type_, operand) in enumerate(zip(call.types, call.operands, strict=True)):

@@ -37,6 +37,10 @@ from hlo.llvm import (
 # The most bytes of an access, and what vectors may consist of.
 _WIDEST = 16
 _TYPES = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"})
+# Operations that access memory, compute addresses or end blocks.
+_TELLING = frozenset(
+    {AtomicUpdate, Branch, Call, Fence, GetElementPtr, Load, Return, Store, Switch}
+)
 # Intrinsics of machines that neither read nor write memory, though they do not say so.
 _APART_FROM_MEMORY = "llvm.nvvm.mma."
 
@@ -109,6 +113,8 @@ class _Rewriter:
                 continue
             if type(line) is Instruction:
                 operation = line.operation
+                if type(operation) not in _TELLING:
+                    continue
                 if type(operation) is GetElementPtr:
                     self._places[line.result] = self._after(line.result, operation)
                 if type(operation) is Load or type(operation) is Store:
@@ -142,7 +148,7 @@ class _Rewriter:
     def _may_access(self, operation: Operation) -> bool:
         """Return whether what is not a load or a store may access memory, or ends a block."""
         if type(operation) is not Call:
-            return isinstance(operation, AtomicUpdate | Fence | Branch | Switch | Return)
+            return type(operation) is not GetElementPtr
         callee = operation.callee
         if callee in self._module.functions:
             return "memory(none)" not in " ".join(self._module.functions[callee].attributes)
@@ -155,6 +161,8 @@ class _Rewriter:
 
     def _join(self, run: Sequence[_Access]) -> None:
         """Join accesses between which nothing else accesses memory."""
+        if len(run) < 2:
+            return
         for kind in (Load, Store):
             alike: dict[tuple[str, ...], dict[int, _Access]] = {}
             for access in run:
