@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen.kernels.matmul.product import Product
-from hlo.codegen.llvm import Builder, Val, int_const
+from hlo.codegen.llvm import Builder, Val, float_const, int_const
 from hlo.codegen.targets.gpu.base import TOGETHER, Gpu
 from hlo.codegen.targets.gpu.kernels.matmul.sums import Sum
 from hlo.gpu.work import Unit as Core
@@ -17,8 +17,8 @@ from hlo.values.types import ELEMENT_TYPES, ElementType
 COLUMNS = 8
 # The bits of an f32 that a tf32 has.
 _TF32_MASK = 0xFFFFE000 - (1 << 32)
-# Half of the last digit of a tf32, all bits but the sign, and the bits of infinity.
-_HALF, _WITHOUT_SIGN, _LARGEST = 0x1000, 0x7FFFFFFF, 0x7F800000
+# Half of the last digit of a tf32, in the bits of an f32, and what is rounded to infinity with it.
+_HALF, _MOST = 0x1000, float.fromhex("0x1.ffep127")
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,24 @@ def split(b: Builder, registers: Sequence[Val]) -> tuple[list[Val], list[Val]]:
     Both are rounded: what the product of two second numbers leaves out is as small as a rounding
     then, and of any sign. What is infinite or NaN has a second number that is NaN or 0.
     """
+    limit = float_const("float", _MOST)
     high, low = [], []
     for whole in registers:
+        number = b.cast("bitcast", whole, "float")
         # The largest numbers would be rounded to infinity, and NaN to anything.
-        size = b.binary("and", whole, int_const(32, _WITHOUT_SIGN))
-        is_safe = b.icmp("ult", size, _LARGEST - _HALF)
-        cut = b.binary("and", whole, int_const(32, _TF32_MASK))
-        top = b.select(is_safe, _rounded(b, whole), cut)
-        x, y = (b.cast("bitcast", r, "float") for r in (whole, top))
-        rest = b.cast("bitcast", b.binary("fsub", x, y), "i32")
+        is_safe = b.fcmp("olt", b.intrinsic("fabs", "float", [number]), limit)
+        top = b.select(is_safe, _nearer(b, whole), whole)
+        top = b.binary("and", top, int_const(32, _TF32_MASK))
+        rest = b.binary("fsub", number, b.cast("bitcast", top, "float"))
         high.append(top)
-        low.append(_rounded(b, rest))
+        # `mma` does not look at the digits that tf32 does not have.
+        low.append(_nearer(b, b.cast("bitcast", rest, "i32")))
     return high, low
 
 
-def _rounded(b: Builder, number: Val) -> Val:
-    """Return the tf32 that is nearest to an f32, of two the larger."""
-    half = b.binary("add", number, int_const(32, _HALF))
-    return b.binary("and", half, int_const(32, _TF32_MASK))
+def _nearer(b: Builder, number: Val) -> Val:
+    """Return an f32 that, cut to a tf32, is the one nearest to a number, of two the larger."""
+    return b.binary("add", number, int_const(32, _HALF))
 
 
 # --- choice -------------------------------------------------------------------------------------
