@@ -103,24 +103,26 @@ class _Part:
 
 def _divided(module: LlvmModule) -> Iterator[tuple[list[Function], bool]]:
     """Yield the kernels of each part, with what they call, and whether they are final."""
-    for is_final in (True, False):
-        together: dict[str, Function] = {}
-        size = 0
-        for function in module.functions.values():
-            if function.linkage or function.is_final is not is_final:
-                continue
-            own = _closure(function, module)
-            length = sum(len(f.text) for f in own)
-            if length >= _APART_SIZE:
-                yield own, is_final
-                continue
-            if together and size + length > _PART_SIZE:
-                yield [*together.values()], is_final
-                together, size = {}, 0
-            together |= {f.name: f for f in own}
-            size += length
-        if together:
-            yield [*together.values()], is_final
+    together: dict[bool, dict[str, Function]] = {True: {}, False: {}}
+    sizes = {True: 0, False: 0}
+    for function in module.functions.values():
+        if function.linkage:
+            continue
+        own = _closure(function, module)
+        # Loops are what LLVM's whole pipeline is for.
+        is_final = function.is_final or not any(f.innermost_loops for f in own)
+        size = sum(len(f.text) for f in own)
+        if size >= _APART_SIZE:
+            yield own, is_final
+            continue
+        if together[is_final] and sizes[is_final] + size > _PART_SIZE:
+            yield [*together[is_final].values()], is_final
+            together[is_final], sizes[is_final] = {}, 0
+        together[is_final] |= {f.name: f for f in own}
+        sizes[is_final] += size
+    for is_final, functions in together.items():
+        if functions:
+            yield [*functions.values()], is_final
 
 
 def _closure(function: Function, module: LlvmModule) -> list[Function]:
@@ -217,16 +219,11 @@ def _optimized(text: str, machine: llvm.TargetMachine, *, is_final: bool = False
 
 
 def _clean_up() -> llvm.ModulePassManager:
-    """Return the passes for kernels that are written as they are to be.
-
-    Values are sunk to where they are used, so that they take no registers before.
-    """
+    """Return the passes for kernels that are written as they are to be."""
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_new_gvn_pass()
     passes.add_instruction_combine_pass()
-    passes.add_sinking_pass()
     passes.add_global_dead_code_eliminate_pass()
     return passes

@@ -51,8 +51,8 @@ class Grid(Extent):
 
     shared_bytes: dynamic shared memory of a block, beside the arrays that the kernel defines. work:
     what the kernel does, if it knows better than the counts of its instruction. is_final: loops are
-    unrolled and accesses vectors, so that LLVM's whole pipeline finds little more. is_large:
-    threads may have all registers that there are, though fewer blocks run at a time then.
+    as ptxas wants them, so that LLVM's whole pipeline finds little more. is_large: threads may have
+    all registers that there are, though fewer blocks run at a time then.
     """
 
     blocks: int = 1

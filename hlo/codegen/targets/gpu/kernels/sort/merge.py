@@ -83,7 +83,7 @@ class MergeRuns:
             rounds=2 + rows.length.bit_length(),
         )  # fmt: skip
         blocks = rows.count * cuts
-        return Grid(blocks, 1.0, blocks, self.tile.threads, work=work)
+        return Grid(blocks, 1.0, blocks, self.tile.threads, work=work, is_final=True)
 
     def _ends(
         self, s: TileSorter, scratch: Words, runs: tuple[Index, Index, Index, Index], span: Index,

@@ -252,7 +252,7 @@ class SortPieces(ABC):
             reads_elements=length == rows.length, writes_elements=isinstance(self, SortRows),
             shared_accesses=4 * (doublings + 2),
         )  # fmt: skip
-        return Grid(total, 1.0, blocks, tile.threads, work=work)
+        return Grid(total, 1.0, blocks, tile.threads, work=work, is_final=True)
 
     def _length(self, rows: Rows) -> int:
         """Return the length of the rows that are read."""
