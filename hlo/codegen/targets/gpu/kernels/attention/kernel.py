@@ -8,6 +8,7 @@ been made weights. Neither scores nor weights are ever in memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,8 @@ from hlo.codegen.targets.gpu.kernels.matmul.units import COLUMNS
 from hlo.codegen.targets.gpu.kernels.matmul.warp_sums import WarpSums
 
 _ZERO = float_const("float", 0.0)
+# Steps of the first product that are code of their own, of a loop over more.
+_TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,21 @@ class _Emitter:
         def scores(slot: Index) -> list[Val]:
             found = [_ZERO] * (KEYS // COLUMNS * first.sums * (2 if first.is_split else 1))
             bases = self.q_slots.address(b, 0), self.k_slots.address(b, slot)
-            for step in range(a.steps):
-                x, y = q.read(bases[0], step), k.read(bases[1], step)
-                add_products(b, first, x, y, found)
+
+            def add(begin: Index, number: int) -> None:
+                for step in (b.add(begin, n) for n in range(number)):
+                    x, y = q.read(bases[0], step), k.read(bases[1], step)
+                    add_products(b, first, x, y, found)
+
+            if a.steps <= _TOGETHER:
+                add(0, a.steps)
+            else:
+                each = math.gcd(a.steps, _TOGETHER)
+                with b.carrying(0, a.steps, [*found], each, plain=True) as turn:
+                    found[:] = turn.values
+                    add(turn.index, each)
+                    turn.values = [*found]
+                found[:] = turn.values
             return joined(b, found) if first.is_split else found
 
         def compute(slot: Index, state: Sequence[Val]) -> Sequence[Val]:

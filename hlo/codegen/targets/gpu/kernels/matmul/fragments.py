@@ -26,7 +26,7 @@ class Fragments(ABC):
         self.lane = block.index(block.lane())
 
     @abstractmethod
-    def read(self, base: str, step: int) -> list[list[Val]]:
+    def read(self, base: str, step: Index) -> list[list[Val]]:
         """Return the registers of each fragment, for a step along k, of the tile at an address."""
 
 
@@ -41,7 +41,7 @@ def fragments_of(
 class _Matrices(Fragments):
     """Reads four matrices of 8 by 16 bytes at a time, turned where k is not innermost."""
 
-    def read(self, base: str, step: int) -> list[list[Val]]:
+    def read(self, base: str, step: Index) -> list[list[Val]]:
         b = self.b
         found: list[list[Val]] = []
         # Four matrices are one fragment of A, or two of B.
@@ -54,7 +54,7 @@ class _Matrices(Fragments):
                 found.append(self.unit.typed(b, words[n * each : (n + 1) * each]))
         return found
 
-    def _place(self, step: int, first: int) -> Index:
+    def _place(self, step: Index, first: int) -> Index:
         """Return where the lane's line of a matrix is, in bytes."""
         b, layout, lane = self.b, self.layout, self.lane
         line, low, high = b.urem(lane, 8), b.urem(b.udiv(lane, 8), 2), b.udiv(lane, 16)
@@ -62,7 +62,7 @@ class _Matrices(Fragments):
         free, depth = (low, high) if self.side == "a" else (high, low)
         if layout.along_k:
             line = b.add(b.mul(free, _MATRIX), line)
-            chunk = layout.turned(b, line, b.add(depth, 2 * step))
+            chunk = layout.turned(b, line, b.add(depth, b.mul(step, 2)))
             rows = b.add(self.first, line)
             at = b.add(b.mul(rows, layout.pitch), b.mul(chunk, CHUNK))
             return b.add(at, first * layout.pitch)
@@ -70,13 +70,13 @@ class _Matrices(Fragments):
         chunk = b.add(b.add(b.udiv(self.first, _MATRIX), free), first // _MATRIX)
         chunk = layout.turned(b, line, chunk)
         at = b.add(b.mul(line, layout.pitch), b.mul(chunk, CHUNK))
-        return b.add(at, step * self.unit.depth * layout.pitch)
+        return b.add(at, b.mul(step, self.unit.depth * layout.pitch))
 
 
 class _Elements(Fragments):
     """Reads registers of one element each."""
 
-    def read(self, base: str, step: int) -> list[list[Val]]:
+    def read(self, base: str, step: Index) -> list[list[Val]]:
         b, unit, layout = self.b, self.unit, self.layout
         free = b.add(self.first, b.udiv(self.lane, 4))
         depth = b.urem(self.lane, 4)
@@ -87,7 +87,8 @@ class _Elements(Fragments):
             for k in range(0, unit.depth, 4):
                 for n in range(rows):
                     place = b.add(free, (number * rows + n) * _MATRIX)
-                    at = layout.at(b, place, b.add(depth, step * unit.depth + k))
+                    own = b.add(depth, b.add(b.mul(step, unit.depth), k))
+                    at = layout.at(b, place, own)
                     registers.append(b.load(unit.register, b.element_address(base, "i8", at)))
             found.append(unit.typed(b, registers))
         return found
