@@ -37,12 +37,15 @@ from hlo.llvm import (
 # The most bytes of an access, and what vectors may consist of.
 _WIDEST = 16
 _TYPES = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"})
+# Accesses that are compared with one another, at the most.
+_MOST = 512
 # Operations that access memory, compute addresses or end blocks.
 _TELLING = frozenset(
     {AtomicUpdate, Branch, Call, Fence, GetElementPtr, Load, Return, Store, Switch}
 )
-# Intrinsics of machines that neither read nor write memory, though they do not say so.
-_APART_FROM_MEMORY = "llvm.nvvm.mma."
+# Intrinsics that access memory for all that is known, and of those some that do not.
+_ACCESSING = ("llvm.nvvm.", "llvm.amdgcn.", "llvm.mem")
+_APART_FROM_MEMORY = ("llvm.nvvm.mma.",)
 
 
 class _Place(NamedTuple):
@@ -120,8 +123,9 @@ class _Rewriter:
                 if type(operation) is Load or type(operation) is Store:
                     place = self._place(operation.operands[-1])
                     run.append(_Access(at, at, operation, place))
-                    continue
-                if not self._may_access(operation):
+                    if len(run) < _MOST:
+                        continue
+                elif not self._may_access(operation):
                     continue
             self._join(run)
             run = []
@@ -152,7 +156,7 @@ class _Rewriter:
         callee = operation.callee
         if callee in self._module.functions:
             return "memory(none)" not in " ".join(self._module.functions[callee].attributes)
-        if callee.startswith(("llvm.nvvm.", "llvm.amdgcn.")):
+        if callee.startswith(_ACCESSING):
             said = self._module.declarations[callee]
             return "memory(none)" not in said and not callee.startswith(_APART_FROM_MEMORY)
         return not callee.startswith("llvm.")
@@ -164,14 +168,13 @@ class _Rewriter:
         if len(run) < 2:
             return
         for kind in (Load, Store):
-            alike: dict[tuple[str, ...], dict[int, _Access]] = {}
+            alike: dict[tuple[object, ...], dict[int, _Access]] = {}
             for access in run:
-                if type(access.operation) is kind and access.operation.type in _TYPES:
-                    # What else it says is equal for all of a vector.
-                    key = str(access.operation._replace(operands=("", ""), align=0))
-                    alike.setdefault((access.place.root, key), {}).setdefault(
-                        access.place.offset, access
-                    )
+                type_, _, _, *others = access.operation
+                if type(access.operation) is kind and type_ in _TYPES:
+                    # What else is said of it is equal for all of a vector.
+                    key = access.place.root, type_, *others
+                    alike.setdefault(key, {}).setdefault(access.place.offset, access)
             for accesses in alike.values():
                 for group in _groups(accesses):
                     if kind is Load:
