@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hlo.llvm.compiled import Compiled, CompiledFunctions
 from hlo.llvm.function import Function
@@ -11,11 +11,25 @@ from hlo.llvm.function import Function
 
 @dataclass(frozen=True)
 class Global:
-    """A global variable or constant. text: what follows its name; symbols: those in its value."""
+    """A global variable or constant. text: what follows its name; symbols: those in its value.
+
+    space, align: its address space and alignment, 0 and 1 for what the text does not say.
+    """
 
     name: str
     text: str
     symbols: tuple[str, ...] = ()
+    space: int = 0
+    align: int = 1
+
+    @property
+    def is_constant(self) -> bool:
+        return " constant " in self.text
+
+    def in_space(self, space: int) -> Global:
+        """Return a constant as one in another address space."""
+        text = self.text.replace(" constant ", f" addrspace({space}) constant ", 1)
+        return replace(self, text=text, space=space)
 
     def renamed(self, symbols: Mapping[str, str]) -> Global:
         """Return the global with other names for itself and for those in its value."""
@@ -24,7 +38,7 @@ class Global:
             name = max(filter(piece.startswith, self.symbols), key=len, default="")
             start += f"@{symbols.get(name, name)}{piece[len(name) :]}"
         used = tuple(symbols.get(name, name) for name in self.symbols)
-        return Global(symbols.get(self.name, self.name), start, used)
+        return replace(self, name=symbols.get(self.name, self.name), text=start, symbols=used)
 
     def __str__(self) -> str:
         return f"@{self.name} = {self.text}"
@@ -94,9 +108,14 @@ class LlvmModule:
         """Return whether there is a function of a name, added or known."""
         return name in self.functions or name in self.compiled
 
-    def define(self, name: str, text: str, symbols: Sequence[str] = ()) -> str:
-        """Add a global; returns its address, `@name`. symbols: those that its value refers to."""
-        self.globals[name] = Global(name, text, tuple(symbols))
+    def define(
+        self, name: str, text: str, symbols: Sequence[str] = (), *, space: int = 0, align: int = 1
+    ) -> str:
+        """Add a global; returns its address, `@name`. symbols: those that its value refers to.
+
+        space, align: as the text has them.
+        """
+        self.globals[name] = Global(name, text, tuple(symbols), space, align)
         return f"@{name}"
 
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:

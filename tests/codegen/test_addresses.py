@@ -14,6 +14,8 @@ from hlo.llvm import Call, Function, Phi
 
 KERNEL = ("ptr align 16 noalias %out", "ptr align 16 noalias readonly %in", "ptr %other")
 
+SHARED = "internal addrspace(3) global [64 x float] undef, align 16"
+
 
 def kernel(
     write: Callable[[Builder], None], parameters: tuple[str, ...] = KERNEL, linkage: str = ""
@@ -61,7 +63,7 @@ def test_arguments_of_kernels_are_in_global_memory() -> None:
 
 def test_a_generic_address_of_a_space_is_the_one_in_the_space() -> None:
     def write(b: Builder) -> None:
-        b.module.define("shared", "internal addrspace(3) global [64 x float] undef, align 16")
+        b.module.define("shared", SHARED, space=3, align=16)
         shared = b.converted("ptr addrspace(3)", "@shared")
         address = b.element_address(shared, "float", "%i")
         b.cast("addrspacecast", Val("ptr", address), "ptr addrspace(3)")
@@ -87,7 +89,7 @@ def test_tables_and_local_memory_have_spaces() -> None:
 
 def test_what_is_one_of_several_spaces_is_generic() -> None:
     def write(b: Builder) -> None:
-        b.module.define("shared", "internal addrspace(3) global [4 x float] undef, align 16")
+        b.module.define("shared", SHARED, space=3, align=16)
         shared = b.converted("ptr addrspace(3)", "@shared")
         chosen = b.select(Val("i1", "%c"), Val("ptr", shared), Val("ptr", "%in"))
         b.store(b.load("float", chosen.name), "%out")

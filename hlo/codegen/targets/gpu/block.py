@@ -7,6 +7,8 @@ from hlo.codegen.targets.gpu.base import Gpu
 from hlo.llvm import Call, byte_size
 
 _PURE = "nounwind speculatable memory(none)"
+# What dynamic shared memory begins at a multiple of, in bytes.
+_DYNAMIC_ALIGN = 128
 
 
 class Block:
@@ -63,13 +65,15 @@ class Block:
         module.define(
             name,
             f"internal addrspace({space}) global [{count} x {type_}] undef, align {align}",
-        )
+            space=space, align=align,
+        )  # fmt: skip
         return self.b.converted(f"ptr addrspace({space})", f"@{name}")
 
     def dynamic_shared(self) -> str:
         """Return the address of the dynamic shared memory, of as many bytes as the grid says."""
         space, name = self.gpu.shared_space, "shared_dynamic"
-        self.b.module.define(name, f"external addrspace({space}) global [0 x i8], align 128")
+        text = f"external addrspace({space}) global [0 x i8], align {_DYNAMIC_ALIGN}"
+        self.b.module.define(name, text, space=space, align=_DYNAMIC_ALIGN)
         return self.b.converted(f"ptr addrspace({space})", f"@{name}")
 
     def barrier(self) -> None:
