@@ -55,6 +55,8 @@ fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 vali
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --xla
 	$(BIN)/python -m tests.sweeps.compare_large --count 25
+	$(BIN)/python -m tests.sweeps.compare_gpu --count 100
+	$(BIN)/python -m tests.sweeps.compare_gpu --count 100 --low-limits
 	$(BIN)/python -m tests.sweeps.compare_reshards --count 300
 	$(BIN)/python -m tests.sweeps.compare_generated --count 250 --passes default
 	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --quick --low-limits

@@ -57,6 +57,37 @@ LOWER: dict[str, dict[str, object]] = {
     "codegen.targets.cpu.threads": {"_PARALLEL_COST": 16},
 }  # fmt: skip
 
+# The same for GPUs.
+_GPU = "codegen.targets.gpu."
+LOWER_ON_GPUS: dict[str, dict[str, object]] = {
+    "codegen.launches.one_block": {"_MOST_WORK": 1 << 10},
+    "codegen.launches.scalars": {"MOST_OPERATIONS": 2},
+    f"{_GPU}base": {"_JOINED_BYTES": 1 << 10, "_MOST_SHARES": 32},
+    f"{_GPU}kernels.attention.kernel": {"_TOGETHER": 1},
+    f"{_GPU}kernels.attention.plan": {"_BLOCKS": {8: 0, 4: 0, 2: 0, 1: 0}},
+    f"{_GPU}kernels.division": {"_COLUMNS": 8, "_MANY_COLUMNS": 4, "_WARP_ROW": 8, "_MANY_ROWS": 2,
+                                "_WANTED_THREADS": 1024, "_WANTED_BLOCKS": 16, "_PART_ELEMENTS": 5,
+                                "_WORTH_PARTS": 2, "_LONGEST_GROUP": 8, "_BLOCK": 64},
+    f"{_GPU}kernels.elements": {"_MANY_THREADS": 1},
+    f"{_GPU}kernels.fft.rows": {"_SHARED_BYTES": 1024},
+    f"{_GPU}kernels.matmul.choice": {"_LEAST_MMA": 2, "_LEAST_SPLIT": 1, "_LEAST_STEPS": 1,
+                                     "_NARROW": 2, "_DEEP": 8, "_SHALLOW": 1},
+    f"{_GPU}kernels.matmul.narrow": {"_BUSY": 256},
+    f"{_GPU}kernels.matmul.staging": {"_MOST_COPIES": 2},
+    f"{_GPU}kernels.reduce": {"_TURNS": 2},
+    f"{_GPU}kernels.rows": {"_LARGEST": 64, "_WANTED": 2, "_BLOCK": 32},
+    f"{_GPU}kernels.scan": {"_LONGEST_GROUP": 4, "_SIDE_BY_SIDE": 4, "_WANTED_THREADS": 16,
+                            "_WANTED_BLOCKS": 16, "_CHUNK_TILES": 1, "_CHUNK_ELEMENTS": 4,
+                            "_MOST_CHUNKS": 33, "_MOST_THREAD_CHUNKS": 5},
+    f"{_GPU}kernels.scatter": {"_CHUNK": 4},
+    f"{_GPU}kernels.sort.radix": {"_LEAST_CHUNK": 32, "_MOST_CHUNKS": 8},
+    f"{_GPU}kernels.sort.sort": {"RADIX_FROM": 1},
+    f"{_GPU}kernels.sort.tiles": {"_MOST_RECORDS": 64, "_WANTED_RECORDS": 32},
+    f"{_GPU}kernels.sort.topk": {"_PART": 2},
+    f"{_GPU}kernels.transpose": {"_SHORTEST": 2},
+    f"{_GPU}kernels.windows": {"_UNROLLED": 2, "_MOST_LOOKS": 4},
+}  # fmt: skip
+
 
 # What targets may have others of: fields of the limits that all have who name none.
 LOWER_USUAL: tuple[tuple[object, dict[str, object]], ...] = (
@@ -65,9 +96,9 @@ LOWER_USUAL: tuple[tuple[object, dict[str, object]], ...] = (
 )
 
 
-def lower_limits() -> None:
-    """Lower the limits of this process."""
-    for name, values in LOWER.items():
+def lower_limits(*, on_gpus: bool = False) -> None:
+    """Lower the limits of this process. on_gpus: those of GPUs, too."""
+    for name, values in (LOWER | LOWER_ON_GPUS if on_gpus else LOWER).items():
         module = import_module(f"hlo.{name}")
         for constant, value in values.items():
             assert hasattr(module, constant), f"hlo.{name} has no {constant}"

@@ -1,9 +1,10 @@
 """Run generated modules and the op table's examples on the SIMT machine, beside the interpreter.
 
 python -m tests.sweeps.compare_gpu [--kind KIND] [--first SEED] [--count N] [--cpu sm_90] [--text]
+    [--low-limits]
 
 Each defect that the machine finds, a race or an access out of bounds, is a failure. --text: stop at
-the PTX.
+the PTX. --low-limits: small modules are computed in the ways of large ones.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hlo.runtime.assembly import assembly_of
 from hlo.testing.sampling import random_value
 from hlo.values.arrays import actual
 from tests.generators.ops import Case
+from tests.harness.low_limits import lower_limits
 from tests.harness.oracle import leaves
 from tests.sweeps.compare_generated import GENERATORS, OF_ONE, compare_results
 
@@ -91,7 +93,10 @@ def main() -> int:
     parser.add_argument("--cpu", default="sm_90", help="LLVM's name of the GPU")
     parser.add_argument("--text", action="store_true", help="stop at the PTX")
     parser.add_argument("--trace", action="store_true", help="print tracebacks")
+    parser.add_argument("--low-limits", action="store_true", help="compile as if all were large")
     options = parser.parse_args()
+    if options.low_limits:
+        lower_limits(on_gpus=True)
     failed, count, start = 0, 0, time.perf_counter()
     for name, make in _cases(options):
         count += 1
