@@ -71,3 +71,15 @@ def test_a_counter_is_kept_where_a_turn_reads_it() -> None:
 def test_scalars_of_the_state_are_left_where_the_caller_expects_them() -> None:
     text = loop(STEP.format(n=50), 50, results="ROOT q = s32[] get-tuple-element(w), index=0")
     check_emulated(text)
+
+
+def test_loops_over_empty_arrays_are_loops_like_others() -> None:
+    state = "(s32[], f32[0])"
+    check_emulated(f"""HloModule m
+    cond {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0
+     end = s32[] constant(3) ROOT c = pred[] compare(i, end), direction=LT }}
+    body {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0
+     x = f32[0] get-tuple-element(p), index=1 y = f32[0] tanh(x) one = s32[] constant(1)
+     j = s32[] add(i, one) ROOT r = {state} tuple(j, y) }}
+    ENTRY e {{ x = f32[0] parameter(0) zero = s32[] constant(0) s = {state} tuple(zero, x)
+     ROOT w = {state} while(s), condition=cond, body=body }}""")

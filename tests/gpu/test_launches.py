@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hlo.codegen.launches import program as launches
+from hlo.codegen.launches import scalars
 from hlo.codegen.launches.program import GpuProgram, write_launches
 from hlo.codegen.targets.gpu import Nvptx
 from hlo.compiler.lowering import Clock, plan
@@ -225,3 +227,15 @@ def test_more_parameters_than_a_kernel_can_have_are_an_error(
     with pytest.raises(HloError, match="a kernel of 3 arrays and scalars") as caught:
         program(text)
     assert caught.value.code == "too-large"
+
+
+def test_padded_scalars_have_room_for_their_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here all scalars are kept, as long ones are."""
+    for module in (scalars, launches):
+        monkeypatch.setattr(module, "MOST_OPERATIONS", 0)
+    text = entry(
+        "n = s32[] parameter(0) x = s32[4] parameter(1) c = s32[]{:L(64)} copy(n)\n"
+        "b = s32[4] broadcast(c), dimensions={} y = s32[4] multiply(b, x)\n"
+        "ROOT t = (s32[]{:L(64)}, s32[4]) tuple(c, y)"
+    )
+    check_emulated(text)

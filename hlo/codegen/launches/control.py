@@ -29,13 +29,13 @@ def write_loop(w: LaunchState, loop: Loop) -> None:
     if write_element_loop(w, loop):
         return
     w.moves(loop.enter)
-    slots = {path: Stored(w.slot_of(inst, path), leaf) for path, leaf in scalar_leaves(inst)}
+    slots = {path: Stored(w.slot_of(inst, path, leaf), leaf) for path, leaf in scalar_leaves(inst)}
     if _in_one_block(w, loop, slots):
         return
     (tested,), (changed,) = condition.parameters, body.parameters
     for path, slot in slots.items():
         w.scalars[tested, path] = w.scalars[changed, path] = slot
-    counter, flag = counted(inst), w.slot()
+    counter, flag = counted(inst), w.slot(_PRED)
     testing: list[plan.Step] = []
     if counter is None:
         with w.inside() as testing:
@@ -95,7 +95,7 @@ def _in_one_block(w: LaunchState, loop: Loop, slots: Mapping[Path, Stored]) -> b
         w.module, "", replace(w.gpu, is_one_block=True), w.live, w.assignment,
         w.block_kernels,
     )  # fmt: skip
-    flag, counter = w.slot(), counted(loop.inst)
+    flag, counter = w.slot(_PRED), counted(loop.inst)
     is_once = counter is not None and counter.count <= turns_at_once(loop)
     init = loop.inst.operands[0]
     start = {path: w.scalar(init, path) if is_once else slots[path] for path in slots}
@@ -129,9 +129,9 @@ def write_branches(w: LaunchState, branches: Branches) -> None:
     inst = branches.inst
     chosen = w.scalar(inst.operands[0])
     is_truth = inst.operands[0].array_shape.element_type is PRED
-    index = w.slot()
+    index = w.slot(_INDEX)
     w.tasks.append(Task(index, _INDEX, chosen, is_branch=is_truth))
-    slots = {path: Stored(w.slot_of(inst, path), leaf) for path, leaf in scalar_leaves(inst)}
+    slots = {path: Stored(w.slot_of(inst, path, leaf), leaf) for path, leaf in scalar_leaves(inst)}
     made: list[tuple[plan.Step, ...]] = []
     for block, moves in branches.branches:
         with w.inside() as steps:

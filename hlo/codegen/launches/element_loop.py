@@ -191,7 +191,7 @@ class _Elements:
 def write_element_loop(w: LaunchState, loop: Loop) -> bool:
     """Write a loop as one launch if it goes element by element; returns whether it does."""
     found = element_loop(w, loop.inst)
-    if found is None:
+    if found is None or not found.shape.num_elements:
         return False
     inst, shape, (init,) = loop.inst, found.shape, loop.inst.operands
     order = loop_order(shape)
@@ -199,7 +199,7 @@ def write_element_loop(w: LaunchState, loop: Loop) -> bool:
     b = Builder(w.module)
     b.is_careful = True
     at = Block(b, w.gpu).global_index(threads)
-    kept = {path: Stored(w.slot_of(inst, path), leaf) for path, leaf in found.numbers.items()}
+    kept = {path: Stored(w.slot_of(inst, path, leaf), leaf) for path, leaf in found.numbers.items()}
     targets = {path: _place(w, inst, path) for path in found.changed}
     sources = _sources(w, loop, targets)
     try:

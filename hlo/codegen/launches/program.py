@@ -164,7 +164,7 @@ class _Writer(LaunchState):
         if found is None:
             if any(task.target.region is not Region.SCALARS for task in self.tasks):
                 self.flush()  # it may read what they write
-            place = self.slot()
+            place = self.slot(inst.array_shape)
             self.tasks.append(Task(place, inst.array_shape, inst=inst))
             found = Stored(place, inst.array_shape)
         self.scalars[inst, ()] = found
@@ -205,15 +205,15 @@ class _Writer(LaunchState):
         """
         place = self.place(buffer)
         if self._writers[buffer] > 1 or (inst, path) != self._delivered.get(buffer):
-            place = self.in_slots[buffer] = self.slot()
+            place = self.in_slots[buffer] = self.slot(leaf)
         self.scalars[inst, path] = Stored(place, leaf)
 
-    def slot_of(self, inst: Instruction, path: Path) -> Place:
+    def slot_of(self, inst: Instruction, path: Path, leaf: ArrayShape) -> Place:
         for buffer, value in self._delivered.items():
             if value == (inst, path) and buffer.origin is Origin.OUTPUT:
                 if not self._writers[buffer]:
                     return self.place(buffer)
-        return self.slot()
+        return self.slot(leaf)
 
     def _is_carried(
         self, call: KernelCall, places: Sequence[Place], scalars: Sequence[Scalar]
@@ -337,7 +337,7 @@ class _Writer(LaunchState):
                 if leaf.dims:
                     place = self.place(call.results[path])
                 else:
-                    place = self.slot()
+                    place = self.slot(leaf)
                     self.scalars[inst, path] = Stored(place, leaf)
                 results.append((place, _content_bytes(leaf)))
         self.calls.append(inst)

@@ -35,7 +35,7 @@ from hlo.llvm import Function
 from hlo.values.layout.plain import is_empty, size_bytes
 from hlo.values.types import ArrayShape
 
-# Scalars in memory are so many bytes apart: the widest, a complex number of two doubles.
+# Scalars in memory are multiples of so many bytes apart: the widest is a complex number of doubles.
 SLOT_BYTES = 16
 _REGIONS = {
     Origin.TEMP: Region.ARENA,
@@ -94,7 +94,7 @@ class LaunchState(ABC):
         """Write the steps of a computation."""
 
     @abstractmethod
-    def slot_of(self, inst: Instruction, path: Path) -> Place:
+    def slot_of(self, inst: Instruction, path: Path, leaf: ArrayShape) -> Place:
         """Return memory for a scalar that a loop or a branch makes: where the caller expects it."""
 
     # --- places -----------------------------------------------------------------------------------
@@ -108,10 +108,11 @@ class LaunchState(ABC):
             return Place(region, buffer.offset + offset)
         return Place(region, offset, buffer.number)
 
-    def slot(self) -> Place:
-        """Reserve memory for a scalar."""
-        self.num_slots += 1
-        return Place(Region.SCALARS, (self.num_slots - 1) * SLOT_BYTES)
+    def slot(self, shape: ArrayShape) -> Place:
+        """Reserve memory for a scalar of a shape, whose layout may have padding."""
+        first = self.num_slots
+        self.num_slots += -(-size_bytes(shape) // SLOT_BYTES)
+        return Place(Region.SCALARS, first * SLOT_BYTES)
 
     def leaf_place(self, inst: Instruction, path: Path = ()) -> Place | None:
         """Return where an array is, None for a scalar."""
@@ -128,7 +129,7 @@ class LaunchState(ABC):
         """Return where a scalar is in memory, stored for that if need be."""
         if isinstance(value, Stored):
             return value.place
-        place = self.slot()
+        place = self.slot(shape)
         self.tasks.append(Task(place, shape, value))
         return place
 
