@@ -219,11 +219,15 @@ def _optimized(text: str, machine: llvm.TargetMachine, *, is_final: bool = False
 
 
 def _clean_up() -> llvm.ModulePassManager:
-    """Return the passes for kernels that are written as they are to be."""
+    """Return the passes for kernels that are written as they are to be.
+
+    Values are sunk to where they are used, so that they take no registers before.
+    """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_instruction_combine_pass()
+    passes.add_sinking_pass()
     passes.add_global_dead_code_eliminate_pass()
     return passes

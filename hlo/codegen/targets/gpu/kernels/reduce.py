@@ -92,7 +92,7 @@ class Reduce:
         d, lanes = self.division, k.target.lanes
         threads = -(-d.used // lanes) * lanes
         _Emitter(k, d, threads).emit()
-        return Grid(d.blocks * threads, 1.0, d.blocks, threads)
+        return Grid(d.blocks * threads, 1.0, d.blocks, threads, is_final=True)
 
 
 class _Emitter:

@@ -117,7 +117,7 @@ class _Emitter:
         if is_shared and any(f"%buf{n}" in k.outputs for n in k.inputs.buffer_of.values()):
             self.block.barrier()  # the elements of others were read before they are overwritten
         write()
-        return Grid(blocks * self.threads, 1.0, blocks, self.threads)
+        return Grid(blocks * self.threads, 1.0, blocks, self.threads, is_final=True)
 
     def _turn(self, number: int) -> tuple[Val, list[list[Index]]]:
         """Return whether a turn's elements exist, and where they are along the row.
