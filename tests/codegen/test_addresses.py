@@ -296,3 +296,12 @@ def test_other_values_of_loops_are_anything() -> None:
     function, _ = kernel(write)
     assert any(isinstance(getattr(x, "operation", None), Phi) for x in function.body)
     assert divisions(write) == ["udiv i64"]
+
+
+def test_words_that_are_negative_as_signed_ones_are_anything() -> None:
+    def write(b: Builder) -> None:
+        word = b.binary("and", Val("i32", "%w"), Val("i32", str(0xF0000000)))
+        least = b.intrinsic("smin", "i32", [word, Val("i32", "10")])
+        b.store(i64(b.udiv(b.mul(b.cast("zext", least, "i64").name, 1 << 20), 3)), "%out")
+
+    assert divisions(write) == ["udiv i64"]

@@ -24,7 +24,8 @@ from hlo.llvm import (
 )
 
 _WORD = (1 << 32) - 1
-_LONG = (1 << 63) - 1
+# What is more than so is negative for some operations.
+_LARGEST = {"i32": (1 << 31) - 1, "i64": (1 << 63) - 1}
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32}
 _DIVISIONS = ("udiv", "urem")
 # Operations whose results may be known.
@@ -59,7 +60,7 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
                 limit = _counted(lines, at, most, steps) if operation.type == "i64" else None
             else:
                 limit = _limit(operation, most, limits)
-            if limit is not None and limit <= _LONG:
+            if limit is not None and limit <= _LARGEST[_type_of(operation)]:
                 most[line.result] = limit
             division = _division(line)
             if division is not None:
@@ -141,20 +142,27 @@ def _most(operand: str, most: Mapping[str, int]) -> int | None:
     return int(operand) if operand.isdigit() else most.get(operand)
 
 
+def _type_of(operation: Operation) -> str:
+    """Return the type of a result whose limit is known."""
+    if isinstance(operation, Cast):
+        return operation.to
+    assert isinstance(operation, Binary | Call | Phi | Select)
+    return operation.type
+
+
 def _limit(operation: Operation, most: Mapping[str, int], limits: Mapping[str, int]) -> int | None:
     """Return the most that a result can be, None if it may be negative, or anything."""
     match operation:
         case Binary(opcode, _, "i64" | "i32", (x, y)):
             factor = int(y) if y.isdigit() else 0
             return _of_binary(opcode, _most(x, most), _most(y, most), factor)
-        case Cast("zext", type_, operands=(x,)) if type_ in _BITS:
-            known = most.get(x)
-            return min((1 << _BITS[type_]) - 1, _LONG if known is None else known)
+        case Cast("zext", type_, "i32" | "i64", (x,)) if type_ in _BITS:
+            return most.get(x, (1 << _BITS[type_]) - 1)
         case Call("", "i32", function) if function in limits:
             return limits[function]
-        case Call(function="@llvm.smin" | "@llvm.umin", operands=(x, y)):
+        case Call(_, "i32" | "i64", "@llvm.smin" | "@llvm.umin", _, (x, y)):
             return _of_both(min, _most(x, most), _most(y, most))
-        case Call(function="@llvm.smax" | "@llvm.umax", operands=(x, y)):
+        case Call(_, "i32" | "i64", "@llvm.smax" | "@llvm.umax", _, (x, y)):
             return _of_both(max, _most(x, most), _most(y, most))
         case Select(_, "i64" | "i32", (_, x, y)):
             return _of_both(max, _most(x, most), _most(y, most))
