@@ -49,7 +49,7 @@ def test_parts_have_all_kernels_under_their_names() -> None:
     code = assembly_of(program.module, "sm_90")
     assert code.count(".version") == code.count(".address_size") == 1
     assert "hlo." not in code
-    whole = assembly._compiled(program.module.to_text(), GPU.triple, "sm_90")
+    whole = assembly._compiled(program.module.to_text(), GPU.triple, "sm_90", is_final=True)
     kernels, expected = (parse_ptx(text, "m").kernels for text in (code, whole))
     assert kernels.keys() == expected.keys() == {s.kernel for s in program.plan.launches}
     for name, kernel in kernels.items():
