@@ -102,6 +102,11 @@ class Function:
             self.visibility, body, debug, self.is_general, self.is_light, self.is_final,
         )  # fmt: skip
 
+    @property
+    def named_parameters(self) -> dict[str, list[str]]:
+        """What is said of each parameter, its type first, by its name."""
+        return {name: said for *said, name in (p.split() for p in self.parameters)}
+
     # --- text -----------------------------------------------------------------------------------
 
     @property

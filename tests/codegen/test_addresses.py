@@ -18,14 +18,14 @@ SHARED = "internal addrspace(3) global [64 x float] undef, align 16"
 
 
 def kernel(
-    write: Callable[[Builder], None], parameters: tuple[str, ...] = KERNEL, linkage: str = ""
+    write: Callable[[Builder], None], parameters: tuple[str, ...] = KERNEL
 ) -> tuple[Function, ModuleBuilder]:
     """Return a function of a module."""
     module = ModuleBuilder("nvptx64-nvidia-cuda", "")
     b = Builder(module)
     write(b)
     b.ret()
-    module.add(b.finish(Function("kernel", parameters, linkage=linkage)))
+    module.add(b.finish(Function("kernel", parameters)))
     return module.functions["kernel"], module
 
 
@@ -38,9 +38,9 @@ def spaced(
     return module.functions["kernel"].text, module
 
 
-def at(b: Builder, base: str, number: int, index: str = "%i") -> str:
+def at(b: Builder, base: str, number: int) -> str:
     """Return the address of the element so many after element 4 i."""
-    return b.element_address(base, "float", b.add(b.mul(index, 4), number))
+    return b.element_address(base, "float", b.add(b.mul("%i", 4), number))
 
 
 # --- spaces -------------------------------------------------------------------------------------

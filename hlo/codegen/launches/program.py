@@ -45,7 +45,7 @@ from hlo.codegen.pipeline import PlannedProgram
 from hlo.codegen.plan.liveness import Path, array_leaves
 from hlo.codegen.scalar.operations import Cplx
 from hlo.codegen.targets.base import Extent
-from hlo.codegen.targets.gpu.base import MOST_BLOCKS, MOST_THREADS, SHARE_THREADS, Gpu, Grid
+from hlo.codegen.targets.gpu.base import MOST_THREADS, SHARE_THREADS, Gpu, Grid
 from hlo.codegen.targets.gpu.block import Block as ThreadBlock
 from hlo.gpu import plan
 from hlo.gpu.plan import LaunchPlan, Place, Region
@@ -125,7 +125,8 @@ class _Writer(LaunchState):
         module, gpu = self.module, self.gpu
         add_spaces(module)
         limits = {
-            f"@{gpu.thread_register}": MOST_THREADS - 1, f"@{gpu.block_register}": MOST_BLOCKS - 1
+            f"@{gpu.thread_register}": MOST_THREADS - 1,
+            f"@{gpu.block_register}": gpu.most_blocks - 1,
         }  # fmt: skip
         for name, function in module.functions.items():
             narrow = replace(function, body=with_narrow_divisions(function.body, limits))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
-from hlo.codegen.llvm.alignment import MOST, constant_multiple, multiple_of
+from hlo.codegen.llvm.alignment import MOST, additions, constant_multiple, multiple_of
 from hlo.llvm import (
     Alloca,
     Binary,
@@ -63,8 +63,8 @@ class Addresses:
 
     places: those that are known to be in a space, with it, and whether what is there is constant.
     multiples: what addresses and integers are multiples of, where it is of more than 1. same:
-    addresses that are others. calls: what functions are called with, the callee and what is known
-    of each address.
+    addresses that are others. phis: those of addresses and integers. calls: what functions are
+    called with, the callee and what is known of each address.
     """
 
     def __init__(
@@ -79,14 +79,17 @@ class Addresses:
             self._note(f"@{symbol}", Pointer(value.space, value.align, value.is_constant))
         self.same: dict[str, str] = {}
         self.calls: list[tuple[str, list[Pointer]]] = []
-        # What is added to values, by the names of the sums, once it is asked for.
-        self._steps: dict[str, str] | None = None
+        self.phis: list[tuple[str, Phi]] = []
         guesses: dict[str, Pointer] = {}
         for turn in itertools.count():
             wrong = self._learn(guesses)
             if not wrong:
                 break
             guesses |= wrong if turn < _ROUNDS else dict.fromkeys(guesses, UNKNOWN)
+
+    @cached_property
+    def _sums(self) -> dict[str, tuple[str, str]]:
+        return additions(self._function.body)
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -97,7 +100,7 @@ class Addresses:
         """
         self.calls.clear()
         self.same.clear()
-        merged: list[tuple[str, Phi]] = []
+        self.phis.clear()
         for line in self._function.body:
             if type(line) is not Instruction or type(line.operation) not in _TELLING:
                 continue
@@ -106,12 +109,12 @@ class Addresses:
                 self._look_at_call(name, operation)
             elif type(operation) is Phi:
                 if operation.type in _COUNTED:
-                    merged.append((name, operation))
+                    self.phis.append((name, operation))
                     self._note(name, guesses.setdefault(name, self._guess(operation)))
             else:
                 self._find(name, operation)
         wrong: dict[str, Pointer] = {}
-        for name, phi in merged:
+        for name, phi in self.phis:
             found = reduce(Pointer.meet, map(self._of, phi.operands), guesses[name])
             if found != guesses[name]:
                 wrong[name] = found
@@ -145,14 +148,7 @@ class Addresses:
         found = self._of(first)
         if phi.type == "ptr":
             return found
-        if self._steps is None:
-            self._steps = {
-                line.result: line.operation.operands[1]
-                for line in self._function.body
-                if type(line) is Instruction and type(line.operation) is Binary
-                and line.operation.opcode == "add"
-            }  # fmt: skip
-        steps = [constant_multiple(self._steps[x]) for x in others if x in self._steps]
+        steps = [constant_multiple(self._sums[x][1]) for x in others if x in self._sums]
         return found._replace(align=min(found.align, *steps, MOST))
 
     def _look_at_call(self, name: str, call: Call) -> None:

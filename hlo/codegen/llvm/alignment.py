@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from hlo.llvm import Binary, Call, Cast, GetElementPtr, Operation, Select, byte_size
+from hlo.llvm import (
+    Binary,
+    Call,
+    Cast,
+    GetElementPtr,
+    Instruction,
+    Line,
+    Operation,
+    Select,
+    byte_size,
+)
 
 # Of 0, and the most that is looked at otherwise.
 MOST = 1 << 30
+# The widest access of a thread of a GPU, in bytes.
+WIDEST = 16
 _EXTREMA = tuple(f"@llvm.{name}" for name in ("smin", "smax", "umin", "umax"))
 
 
@@ -30,6 +42,17 @@ def multiple_of(operation: Operation, known: Mapping[str, int]) -> int:
     if isinstance(operation, Call) and operation.function in _EXTREMA:
         return min(map(of, operation.operands))
     return 1
+
+
+def additions(lines: Sequence[Line]) -> dict[str, tuple[str, str]]:
+    """Return what is added up to each sum, by its name."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in lines:
+        if type(line) is Instruction and type(line.operation) is Binary:
+            opcode, _, _, (x, y) = line.operation
+            if opcode == "add":
+                found[line.result] = x, y
+    return found
 
 
 def constant_multiple(operand: str) -> int:

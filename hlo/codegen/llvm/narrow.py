@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
+from hlo.codegen.llvm.alignment import additions
 from hlo.llvm import (
     Binary,
     Branch,
@@ -51,13 +52,13 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
         return list(lines)
     # The most that values can be which cannot be negative.
     most: dict[str, int] = {}
-    steps = _steps(lines)
+    sums = additions(lines)
     found: list[Line] = []
     for at, line in enumerate(lines):
         if type(line) is Instruction and type(line.operation) in _TELLING:
             operation = line.operation
             if type(operation) is Phi:
-                limit = _counted(lines, at, most, steps) if operation.type == "i64" else None
+                limit = _counted(lines, at, most, sums) if operation.type == "i64" else None
             else:
                 limit = _limit(operation, most, limits)
             if limit is not None and limit <= _LARGEST[_type_of(operation)]:
@@ -72,19 +73,8 @@ def with_narrow_divisions(lines: Sequence[Line], limits: Mapping[str, int]) -> l
     return found
 
 
-def _steps(lines: Sequence[Line]) -> dict[str, tuple[str, int]]:
-    """Return the sums of a value and a positive number, by name."""
-    found: dict[str, tuple[str, int]] = {}
-    for line in lines:
-        if type(line) is Instruction and type(line.operation) is Binary:
-            opcode, _, _, (x, y) = line.operation
-            if opcode == "add" and y.isdigit():
-                found[line.result] = x, int(y)
-    return found
-
-
 def _counted(
-    lines: Sequence[Line], at: int, most: Mapping[str, int], steps: Mapping[str, tuple[str, int]]
+    lines: Sequence[Line], at: int, most: Mapping[str, int], sums: Mapping[str, tuple[str, str]]
 ) -> int | None:
     """Return the most that a loop's counter can be, None for what is none.
 
@@ -94,9 +84,11 @@ def _counted(
     assert isinstance(line, Instruction)
     start, *following = line.operation.operands
     first = _most(start, most)
-    if first is None or len(following) != 1 or following[0] not in steps:
+    if first is None or len(following) != 1 or following[0] not in sums:
         return None
-    counter, step = steps[following[0]]
+    counter, step = sums[following[0]]
+    if not step.isdigit():
+        return None
     while _is_phi(lines[at]):
         at += 1
     match lines[at : at + 3]:
@@ -106,7 +98,7 @@ def _counted(
             Label(body),
         ] if (x, condition, inside) == (counter, test, body) and counter == line.result:
             end = _most(y, most)
-            return None if end is None else max(first, end - 1 + step)
+            return None if end is None else max(first, end - 1 + int(step))
     return None
 
 

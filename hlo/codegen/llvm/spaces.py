@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from hlo.codegen.llvm.addresses import LOCAL, UNKNOWN, Addresses, Pointer
+from hlo.codegen.llvm.alignment import WIDEST
 from hlo.llvm import (
     Alloca,
     AtomicUpdate,
@@ -42,8 +43,6 @@ from hlo.llvm import (
 
 # The address space of global memory, of both makers' GPUs.
 _GLOBAL = 1
-# The widest access of a thread, in bytes.
-_WIDEST = 16
 # Operations that have no address among their operands, whatever their type.
 _WITHOUT = frozenset({Binary, ExtractElement, ExtractValue, ShuffleVector})
 
@@ -73,18 +72,17 @@ def add_spaces(module: LlvmModule) -> None:
         functions[name] = _rewritten(functions[name], addresses, parameters)
 
 
-def _addresses(function: Function) -> Iterator[tuple[str, str]]:
+def _addresses(function: Function) -> Iterator[tuple[str, list[str]]]:
     """Yield the addresses among a function's parameters, and all that is said of each."""
-    for parameter in function.parameters:
-        if parameter.startswith("ptr "):
-            yield parameter.rsplit(" ", 1)[1], parameter
+    for name, (type_, *said) in function.named_parameters.items():
+        if type_ == "ptr":
+            yield name, said
 
 
 def _of_kernel(function: Function) -> Iterator[tuple[str, Pointer]]:
     for name, said in _addresses(function):
-        words = said.split()
-        align = int(words[words.index("align") + 1]) if "align" in words else 1
-        yield name, Pointer(_GLOBAL, align, {"noalias", "readonly"} <= {*words})
+        align = int(said[said.index("align") + 1]) if "align" in said else 1
+        yield name, Pointer(_GLOBAL, align, {"noalias", "readonly"} <= {*said})
 
 
 def _callers_first(functions: Mapping[str, Function]) -> list[str]:
@@ -112,8 +110,7 @@ def _rewritten(
     own = parameters.get(function.name, {})
     written = [
         p.replace("ptr", pointer_type(own[name].space), 1) if name in own else p
-        for p in function.parameters
-        for name in [p.rsplit(" ", 1)[1]]
+        for p, name in zip(function.parameters, function.named_parameters, strict=True)
     ]
     body = _Writer(addresses, parameters).rewritten(function.body)
     return dataclasses.replace(function, parameters=written, body=body)
@@ -129,11 +126,12 @@ class _Writer:
         self, addresses: Addresses, parameters: Mapping[str, Mapping[str, Pointer]]
     ) -> None:
         self._places, self._multiples = addresses.places, addresses.multiples
-        self._same, self._parameters = addresses.same, parameters
+        self._same, self._phis = addresses.same, addresses.phis
+        self._parameters = parameters
         self._lines: list[Line] = []
 
     def rewritten(self, body: Body) -> list[Line]:
-        ends = self._ends(body)
+        ends = self._ends()
         block = ""
         for line in body:
             if type(line) is not Instruction:
@@ -156,17 +154,15 @@ class _Writer:
                 self._lines.append(Instruction(name, operation, line.debug))
         return self._lines
 
-    def _ends(self, body: Body) -> dict[str, list[Line]]:
+    def _ends(self) -> dict[str, list[Line]]:
         """Return what blocks end with so that values which come from several are generic there."""
         found: dict[str, list[Line]] = {}
-        for line in body:
-            if type(line) is Instruction and type(line.operation) is Phi:
-                phi, name = line.operation, line.result
-                if phi.type == "ptr" and name not in self._places:
-                    for operand, label in zip(phi.operands, phi.labels, strict=True):
-                        if operand in self._places:
-                            cast = self._cast(f"{name}.{label}", operand)
-                            found.setdefault(label, []).append(cast)
+        for name, phi in self._phis:
+            if phi.type == "ptr" and name not in self._places:
+                for operand, label in zip(phi.operands, phi.labels, strict=True):
+                    if operand in self._places:
+                        cast = self._cast(f"{name}.{label}", operand)
+                        found.setdefault(label, []).append(cast)
         return found
 
     def _written(self, name: str, operation: Operation) -> Operation:
@@ -245,5 +241,5 @@ class _Writer:
 
     def _align(self, align: int, type_: str, address: str) -> int:
         """Return the alignment of an access, 0 for that of its type."""
-        found = max(align, min(self._multiples.get(address, 1), _WIDEST))
+        found = max(align, min(self._multiples.get(address, 1), WIDEST))
         return found if align or found > byte_size(type_) else 0

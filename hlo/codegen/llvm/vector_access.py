@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hlo.codegen.llvm.alignment import WIDEST
 from hlo.llvm import (
     AtomicUpdate,
     Branch,
@@ -34,8 +35,7 @@ from hlo.llvm import (
     vector_type,
 )
 
-# The most bytes of an access, and what vectors may consist of.
-_WIDEST = 16
+# What vectors may consist of.
 _TYPES = frozenset({"i8", "i16", "i32", "i64", "half", "bfloat", "float", "double"})
 # Accesses that are compared with one another, at the most.
 _MOST = 512
@@ -43,9 +43,8 @@ _MOST = 512
 _TELLING = frozenset(
     {AtomicUpdate, Branch, Call, Fence, GetElementPtr, Load, Return, Store, Switch}
 )
-# Intrinsics that access memory for all that is known, and of those some that do not.
+# Intrinsics that access memory unless they say that they do not.
 _ACCESSING = ("llvm.nvvm.", "llvm.amdgcn.", "llvm.mem")
-_APART_FROM_MEMORY = ("llvm.nvvm.mma.",)
 
 
 class _Place(NamedTuple):
@@ -93,7 +92,7 @@ def with_vector_accesses(function: Function, module: LlvmModule) -> list[Line]:
 
     module: the function's.
     """
-    alone = [p.rsplit(" ", 1)[1] for p in function.parameters if "noalias" in p.split()]
+    alone = [name for name, said in function.named_parameters.items() if "noalias" in said]
     return _Rewriter(function.body, frozenset(alone), module).rewritten()
 
 
@@ -155,10 +154,9 @@ class _Rewriter:
             return type(operation) is not GetElementPtr
         callee = operation.callee
         if callee in self._module.functions:
-            return "memory(none)" not in " ".join(self._module.functions[callee].attributes)
+            return "memory(none)" not in self._module.functions[callee].attributes
         if callee.startswith(_ACCESSING):
-            said = self._module.declarations[callee]
-            return "memory(none)" not in said and not callee.startswith(_APART_FROM_MEMORY)
+            return "memory(none)" not in self._module.declarations[callee]
         return not callee.startswith("llvm.")
 
     # --- vectors ----------------------------------------------------------------------------------
@@ -247,7 +245,7 @@ def _groups(accesses: Mapping[int, _Access]) -> Iterator[list[_Access]]:
     left = dict(sorted(accesses.items()))
     while left:
         start, leader = next(iter(left.items()))
-        size, number = leader.size, _WIDEST // leader.size
+        size, number = leader.size, WIDEST // leader.size
         while number > 1 and not (
             leader.align >= number * size and all(start + n * size in left for n in range(number))
         ):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 TOGETHER = "convergent nounwind"
 # What stands for the width of vectors: threads compute elements one by one.
 _SCALAR_BITS = 32
-# Of a grid, and of a block.
-MOST_BLOCKS, MOST_THREADS = 1 << 31, 1024
+# Of a block.
+MOST_THREADS = 1024
 # Threads of a block of a kernel that is not written for GPUs.
 SHARE_THREADS = 128
 # Those that have work space of their own are so many at the most.

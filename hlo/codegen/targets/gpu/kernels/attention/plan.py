@@ -60,7 +60,7 @@ def attention_of(
     last = unit_of(found.last, sums[1], chain.root, gpu)
     if first is None or last is None or not (_is_usable(first) and _is_usable(last)):
         return None
-    if last.lhs.name not in ("f32", "bf16") and not weights.fits_half:
+    if last.lhs.name == "f16" and not weights.fits_half:
         return None
     loops = found.rows
     a = Attention(

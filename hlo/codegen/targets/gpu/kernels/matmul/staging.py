@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.product import Computed, Dims, Product, count
@@ -119,6 +120,14 @@ class Tiles(Stager):
         layout = self.layout
         return -(-layout.free * layout.depth // (width * self.threads))
 
+    @contextmanager
+    def in_turns(self, width: int, most: int) -> Iterator[list[Own]]:
+        """Run code for some of these at a time, so many at the most, in a loop."""
+        total = self.number(width)
+        together = math.gcd(most, total)
+        with self.k.b.loop(0, total, together, plain=True) as turn:
+            yield [self.place(self.k.b.add(turn, n), width) for n in range(together)]
+
     def place(self, number: Index, width: int) -> Own:
         """Return one of these."""
         b, layout = self.k.b, self.layout
@@ -149,8 +158,8 @@ class CopiedTiles(Tiles):
         self.width = width
         # What is left over would be copied into the next tile.
         assert layout.free * layout.depth * et.byte_width >= width * threads
-        self.total = self.number(self.together)
-        self.own = self.places(self.together) if self.total <= _MOST_COPIES else []
+        is_short = self.number(self.together) <= _MOST_COPIES
+        self.own = self.places(self.together) if is_short else []
 
     @property
     def together(self) -> int:
@@ -163,10 +172,9 @@ class CopiedTiles(Tiles):
         for own in self.own:
             self._copy(own, first, to)
         if not self.own:
-            each = math.gcd(self.total, _MOST_COPIES // 2)
-            with b.loop(0, self.total, each, plain=True) as turn:
-                for n in range(each):
-                    self._copy(self.place(b.add(turn, n), self.together), first, to)
+            with self.in_turns(self.together, _MOST_COPIES // 2) as some:
+                for own in some:
+                    self._copy(own, first, to)
 
     def _copy(self, own: Own, first: Index, to: str) -> None:
         """Begin to copy some elements. to: where the tile is."""
@@ -196,10 +204,9 @@ class LoadedTiles(Tiles):
     ) -> None:  # fmt: skip
         super().__init__(k, block, p, side, share, layout, slots, et, threads)
         self.width = self._width()
-        self.total = self.number(self.width)
         ahead = _AHEAD if self.operand.source.et is et else _AHEAD // 2
         self.most = max(1, ahead * min(2, self.width) // self.width)
-        self.own = self.places(self.width) if self.total <= self.most else []
+        self.own = self.places(self.width) if self.number(self.width) <= self.most else []
         self.loaded: list[list[Val]] = []
         self.from_k: Index = 0
 
@@ -227,9 +234,7 @@ class LoadedTiles(Tiles):
             self._store(to, self.own, self.loaded)
             return
         # There are too many for registers: some after others.
-        together = math.gcd(self.most, self.total)
-        with b.loop(0, self.total, together, plain=True) as turn:
-            own = [self.place(b.add(turn, n), self.width) for n in range(together)]
+        with self.in_turns(self.width, self.most) as own:
             self._store(to, own, [self._load(each) for each in own])
 
     def _load(self, own: Own) -> list[Val]:
@@ -241,7 +246,7 @@ class LoadedTiles(Tiles):
         for each, group in zip(own, values, strict=True):
             at = b.element_address(to, "i8", self.layout.at(b, each.free, each.depth))
             for n, value in enumerate(group):
-                # LLVM makes one store of what it knows to be aligned.
+                # What is known to be aligned becomes one store.
                 aligned = 0 if n else self.width * size
                 b.store(value, b.element_address(at, "i8", n * size), aligned)
 

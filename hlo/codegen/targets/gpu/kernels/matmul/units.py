@@ -59,7 +59,7 @@ class Unit:
         kind = totals[0].type
         struct = f"{{ {', '.join([kind] * len(totals))} }}"
         name = f"llvm.nvvm.mma.{self.intrinsic}"
-        b.module.declare(name, struct, [a.type for a in args], TOGETHER)
+        b.module.declare(name, struct, [a.type for a in args], f"{TOGETHER} memory(none)")
         found = b.call(name, args, struct)
         return [b.extract_value(found, kind, n) for n in range(len(totals))]
 
