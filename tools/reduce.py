@@ -136,7 +136,9 @@ def main(
         line = _Line()
         workers = Workers(jobs, timeout)
         begin = journal.module or module
-        reducer = Reducer(begin, test, workers, adopted=journal.adopted, passed=journal.passed)
+        reducer = Reducer(
+            begin, test, workers, adopted=journal.adopted, passed=journal.passed, name=file
+        )
         reducer.known |= journal.known
         workers.tick = lambda: line.show(reducer)
         if journal.module is not None:

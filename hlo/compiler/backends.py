@@ -30,6 +30,7 @@ from hlo.io.arguments import bind_call, known_bytes
 from hlo.ir import Module
 from hlo.support.deadline import check_timeout
 from hlo.support.trees import Trees, given_by
+from hlo.support.user_code import located
 from hlo.values.types import Shape, signature_text
 from hlo.verifier import verify_as
 
@@ -150,8 +151,8 @@ def _guarded(said: str) -> Iterator[None]:
         yield
     except (HloError, MemoryError):
         raise
-    except Exception as e:
-        raise HloError.at("bad-backend", f"{said}: {type(e).__name__}: {e}".rstrip(": ")) from e
+    except (Exception, SystemExit) as e:
+        raise HloError.at("bad-backend", f"{said}: {located(e)}") from e
 
 
 # --- loaded modules -----------------------------------------------------------------------------

@@ -9,7 +9,6 @@ functions:
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 from hlo.errors import HloError, InferError
 from hlo.host import Host, foreign
 from hlo.io.files import read_text
+from hlo.ops.host.python_targets import FORM, wrong_form
+from hlo.support.user_code import located, takes
 
 _TABLE = "custom_calls"
 
@@ -44,41 +45,35 @@ def _functions(file: str) -> dict[str, Callable[..., Any]]:
     scope: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
     try:
         exec(compile(text, file, "exec"), scope)
-    except SyntaxError as e:
-        where = f"{file}:{e.lineno}" if e.filename == file else file
-        raise HloError.at("bad-library", f"{where}: {e.msg}") from None
+    except MemoryError:
+        raise
     except (Exception, SystemExit) as e:
-        raise HloError.at("bad-library", _place(file, e)) from None
-    found = scope.get(_TABLE)
-    if not isinstance(found, dict) or not all(
-        isinstance(name, str) and callable(f) for name, f in found.items()
+        raise HloError.at("bad-library", located(e)) from e
+    functions = scope.get(_TABLE)
+    if not isinstance(functions, dict) or not all(
+        isinstance(name, str) and callable(f) for name, f in functions.items()
     ):
         raise HloError.at(
-            "bad-library", f"{file}: defines no {_TABLE}",
+            "bad-library", f"{file} defines no dictionary {_TABLE} of functions",
             hint=f"{_TABLE} = {{'target': f}}, where f(op, args) returns the result",
         )  # fmt: skip
-    return {name: _guarded(file, f) for name, f in found.items()}
+    for name, f in functions.items():
+        if not takes(f, 2):
+            raise HloError.at("bad-library", wrong_form(name, f), hint=FORM)
+    return {name: _guarded(f) for name, f in functions.items()}
 
 
-def _guarded(file: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(op: Any, args: Sequence[Any]) -> Any:
         try:
             return function(op, args)
-        except InferError:
+        except (InferError, HloError, MemoryError):
             raise
-        except Exception as e:
-            target = op.custom_call_target
+        except (Exception, SystemExit) as e:
             raise InferError(
-                f"custom-call: {target!r} failed: {_place(file, e)}",
+                f"custom-call: {op.custom_call_target!r} failed: {located(e)}",
                 attr="custom_call_target", code="custom-call-failed",
             ) from e  # fmt: skip
 
     return run
-
-
-def _place(file: str, error: BaseException) -> str:
-    """Return the message of an exception, and the last line of the file in its traceback."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    at = f"{file}:{lines[-1]}" if lines else file
-    return f"{at}: {type(error).__name__}: {error}".rstrip(": ")

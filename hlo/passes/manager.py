@@ -8,12 +8,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.passes.analyses import Analyses
 from hlo.passes.pipeline import Fix, Step
+from hlo.passes.registry import PLUGIN_PREFIX
 from hlo.passes.rewrites import Rewrite, Rewrites
+from hlo.passes.user_passes import Verification
 from hlo.support.memory import collector_paused
 from hlo.support.signature import checked
+from hlo.support.user_code import is_raised_in, located
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ def run_pipeline(
 ) -> list[PassRun]:
     """Run passes on a module in order, in place; returns what each run did.
 
-    Raises HloError of passes and of observers; the module is then as the last pass left it.
+    After a pass that is not part of this package the module is verified. Raises HloError of passes
+    and of observers, code `pass-failed` for any other exception in a user's pass or rule, and
+    `pass-broke-module` where such a pass leaves an invalid module; the module is then as the last
+    pass left it.
     """
     runner = _Runner(module, observers)
     # Observers may copy the module again and again; copies that are not needed any more are cycles.
@@ -103,13 +110,16 @@ class _Runner:
             observer.before(module, step)
         rewrites = Rewrites(analyses=self._analyses)
         before, start = self._count, time.perf_counter()
+        verification = Verification(module, step.spec) if step.spec.is_of_user else None
         with self._pause():
-            step.spec.run(module, step.options, rewrites)
-            if rewrites.changed:
+            run_pass(step, module, rewrites)
+            if rewrites.changed and verification is None:
                 for comp in module.computations:
                     comp.sort()
         seconds = time.perf_counter() - start
-        if rewrites.changed or step.spec.is_of_user:  # who may have changed it without asking
+        if verification is not None:
+            verification.check()
+        if rewrites.changed or verification is not None:  # who may have changed it without asking
             self._analyses = Analyses()
             self._count = count_instructions(module)
         after = self._count
@@ -118,6 +128,19 @@ class _Runner:
         for observer in self._observers:
             observer.after(module, run)
         return run.changed
+
+
+def run_pass(step: Step, module: Module, rewrites: Rewrites) -> None:
+    """Run a pass. Raises HloError; what else a user's code raises becomes one."""
+    try:
+        step.spec.run(module, step.options, rewrites)
+    except (HloError, MemoryError):
+        raise
+    except (Exception, SystemExit) as e:
+        # A file of passes may also add rules to passes of this package.
+        if not (step.spec.is_of_user or is_raised_in(e, PLUGIN_PREFIX)):
+            raise
+        raise HloError.at("pass-failed", f"pass {step} failed: {located(e)}") from e
 
 
 def count_instructions(module: Module) -> int:

@@ -26,7 +26,7 @@ class VerifyEach:
         try:
             self._verify(module)
         except HloError as e:
-            head = Diagnostic("pass-broke-module", f"{run.name} leaves an invalid module")
+            head = Diagnostic("pass-broke-module", f"pass {run.step} leaves an invalid module")
             raise HloError([head, *e.diagnostics]) from None
 
 

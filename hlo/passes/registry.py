@@ -33,6 +33,7 @@ from hlo.io.files import read_bytes
 from hlo.ir import Module
 from hlo.passes.rewrites import Rewrites
 from hlo.support.signature import checked, need
+from hlo.support.user_code import located
 
 _TYPES: Mapping[type, str] = {bool: "true|false", int: "N", float: "X", str: "WORD"}
 
@@ -81,6 +82,8 @@ class Pass:
 
 _PASSES: dict[str, Pass] = {}
 _IDEMPOTENT: set[Callable[..., None]] = set()
+# The names of the Python modules that files of passes become begin with this.
+PLUGIN_PREFIX = "hlo_pass_plugin_"
 _CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -188,16 +191,18 @@ def load_plugin(path: str) -> None:
     Raises HloError if it cannot be read, or fails.
     """
     read_bytes(path)  # what cannot be read is an error in our words
-    spec = importlib.util.spec_from_file_location(f"hlo_pass_plugin_{Path(path).stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{PLUGIN_PREFIX}{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise HloError.at("bad-plugin", f"{path}: not a Python file")
     # Dataclasses look the module of their fields up there.
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as e:  # whatever a user's file raises is that file's error
+    except (Exception, SystemExit) as e:  # whatever a user's file raises is that file's error
         del sys.modules[spec.name]
-        raise HloError.at("bad-plugin", f"{path}: {type(e).__name__}: {e}") from e
+        if isinstance(e, MemoryError):
+            raise
+        raise HloError.at("bad-plugin", located(e)) from e
 
 
 @cache

@@ -224,13 +224,15 @@ class _Worklist:
     def _apply(
         self, rule: Rule, inst: Instruction, new: Instruction, built: Sequence[Instruction]
     ) -> bool:
+        if not isinstance(new, Instruction):
+            raise TypeError(f"rule {rule.name} returned {new!r}, not an instruction or None")
         if new is inst or not _same_dims(new.shape, inst.shape, rule):
             return False
         if rule.static and (new.shape.is_dynamic or any(map(self._meets_dynamic, built))):
             return False
         if not self._rewrites.allow(rule.name, inst, approximate=rule.approximate):
             return False
-        assert self._left, f"{rule.name}: rules undo each other at {inst.name}"
+        assert self._left, f"rule {rule.name}: rules undo each other at {inst.name}"
         self._left -= 1
         users = inst.users
         copies = replace_instruction(inst, new, built)
@@ -283,7 +285,7 @@ def _same_dims(new: Shape, old: Shape, rule: Rule) -> bool:
     """False when a rule would change which dimensions are dynamic; it may change only layouts."""
     if without_layout(new) == without_layout(old):
         return True
-    assert compatible(new, old), f"{rule.name}: {new} for {old}"
+    assert compatible(new, old), f"rule {rule.name} returned {new} in place of {old}"
     return False
 
 

@@ -20,7 +20,7 @@ from hlo.analysis.devices import devices_of
 from hlo.errors import HloError
 from hlo.eval import interpret, interpret_devices
 from hlo.ir import Module
-from hlo.passes.manager import PassRun
+from hlo.passes.manager import PassRun, run_pass
 from hlo.passes.pipeline import Step
 from hlo.passes.rewrites import Rewrites
 from hlo.spmd.contract import contract_of
@@ -145,7 +145,7 @@ class Validate:
     def _after(self, step: Step, limit: int, approximate: bool) -> str | None:
         assert self._before is not None
         module = self._before.clone()
-        step.spec.run(module, step.options, Rewrites(limit))
+        run_pass(step, module, Rewrites(limit))
         return self._difference(module, approximate)
 
 

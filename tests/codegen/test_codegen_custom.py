@@ -232,6 +232,82 @@ def test_what_a_python_function_raises_comes_out_of_the_call() -> None:
     np.testing.assert_array_equal(exe(X), X)
 
 
+TYPED_CALL = (
+    'f32[2,3] custom-call(x), custom_call_target="f", api_version=API_VERSION_TYPED_FFI, '
+    "backend_config={by = 2.5 : f32, n = -3 : i64, at = array<i64: 5, 7>, on = true, "
+    'name = "n\\"", inner = {k = 1 : i32}, window = 7 : i32}'
+)
+TYPED_VALUES = {
+    "by": 2.5, "n": -3, "at": [5, 7], "on": True, "name": 'n"', "inner": {"k": 1}, "window": 7
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "config"),
+    [
+        (TYPED_CALL, TYPED_VALUES),
+        ('f32[2,3] custom-call(x), custom_call_target="f", backend_config="a3"', "a3"),
+        (
+            'f32[2,3] custom-call(x), custom_call_target="f", backend_config={"by":[1,2]}',
+            {"by": [1, 2]},
+        ),
+    ],
+    ids=["typed", "text", "json"],
+)
+def test_python_functions_get_typed_attributes(call: str, config: Any) -> None:
+    seen: list[Any] = []
+    host = Host(custom_calls={"f": lambda op, args: seen.append(op.attrs) or args[0]})
+    both(module(call), [X], lambda: host)
+    assert len(seen) == 2
+    for attrs in seen:
+        assert attrs["backend_config"] == config
+        assert attrs["custom_call_target"] == "f" and attrs["window"] is None
+        if isinstance(config, dict):
+            assert attrs["by"] == config["by"]
+
+
+def test_stablehlo_has_typed_attributes() -> None:
+    text = """module { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %0 = stablehlo.custom_call @f(%x) {mhlo.backend_config = {by = 2.0 : f32, n = [1, 2]}}
+        : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      return %0 : tensor<2x3xf32> } }"""
+    host = Host(custom_calls={"f": lambda op, args: args[0] * op.attrs["by"] + op.attrs["n"][1]})
+    np.testing.assert_array_equal(interpret(hlo.from_stablehlo(text), [X], host), 2 * X + 2)
+
+
+@pytest.mark.parametrize("function", [lambda x: x, lambda: X, lambda op, args, more: args[0], abs])
+def test_a_function_of_another_form_is_told_the_form(function: Any) -> None:
+    text = module('f32[2,3] custom-call(x), custom_call_target="f"')
+    host = Host(custom_calls={"f": function})
+    exe = compile_text(text.encode(), "m", cache=False, host=host)
+    for run in (lambda: exe(X), lambda: interpret(parse(text), [X], host)):
+        with pytest.raises(HloError, match=r"does not take \(op, args\)") as e:
+            run()
+        assert e.value.code == "custom-call-failed"
+        assert "f(op, args)" in str(e.value.diagnostics[0].hint)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("custom_calls = {'f': lambda x: x}", "f.py:1: the function of 'f', <lambda>(x), does not"),
+        ("x = 1\nimport sys; sys.exit(3)", "f.py:2: SystemExit: 3"),
+        ("def g(x):\n  return x.foo\ng(3)", "f.py:2: AttributeError: 'int' object"),
+        ("def (", "f.py:1: SyntaxError: "),
+        ("custom_calls = [abs]", "f.py defines no dictionary custom_calls"),
+    ],
+)
+def test_a_broken_file_of_functions_is_named_with_its_line(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    from hlo.host.plugins import host_of
+
+    (tmp_path / "f.py").write_text(content)
+    with pytest.raises(HloError) as e:
+        host_of([str(tmp_path / "f.py")])
+    assert e.value.code == "bad-library" and words in str(e.value)
+
+
 def test_native_code_refuses_a_function_for_what_it_knows() -> None:
     text = module('f32[2,3] custom-call(x), custom_call_target="Sharding"')
     host = Host(custom_calls={"Sharding": lambda op, args: -args[0]})

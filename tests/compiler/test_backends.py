@@ -189,7 +189,10 @@ def _register(site: Path, package: str, entry: str, content: str) -> None:
 
 
 BROKEN = {
-    "fails to import": ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+    "fails to import": (
+        "import nowhere",
+        "broken.py:1: ModuleNotFoundError: No module named 'nowhere'",
+    ),
     "has no such part": ("Other = 1", "AttributeError: "),
     "is no backend": ("Mine = dict", "broken:Mine is no hlo.compiler.backends.Backend"),
     "lacks methods": (
@@ -199,7 +202,7 @@ BROKEN = {
     "fails to load a module": (
         "from hlo.compiler.backends import Backend\n"
         "class Mine(Backend):\n  def load(self, *_): return 1 / 0",
-        "ZeroDivisionError: division by zero",
+        "broken.py:3: ZeroDivisionError: division by zero",
     ),
     "loads something else": (
         "from hlo.compiler.backends import Backend\n"
@@ -209,7 +212,7 @@ BROKEN = {
     "fails to run": (
         "from hlo.compiler.backends import Backend, Loaded\n"
         "class Mine(Backend):\n  def load(self, *_): return Loaded(lambda host: lambda *_: {}[3])",
-        "KeyError: 3",
+        "broken.py:3: KeyError: 3",
     ),
 }
 

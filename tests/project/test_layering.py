@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "spmd": _IR | {"analysis", "expansions"},
     "frontends": _IR | {"io", "verifier", "eval"},
     "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler", "gpu"},
-    "passes": _IR | {"io", "analysis", "eval", "expansions", "spmd", "testing"},
+    "passes": _IR | {"io", "verifier", "analysis", "eval", "expansions", "spmd", "testing"},
     "llvm": set(),
     "gpu": _VALUES,
     "codegen": _IR | {"analysis", "expansions", "llvm", "gpu"},

@@ -76,7 +76,8 @@ class Tool(click.Command):
         from hlo.errors import HloError
         from hlo.support.memory import need_address_space
 
-        debug = "--debug" in args
+        global _shows_traceback
+        _shows_traceback = "--debug" in args
         if sys.stderr is None:  # closed by whoever started us
             sys.stderr = open(os.devnull, "w")
         try:
@@ -112,8 +113,7 @@ class Tool(click.Command):
             _drop_output()
             return BAD_INPUT
         except Exception as e:
-            if debug:
-                traceback.print_exc()
+            _show_traceback(e)
             note(f"internal error: {type(e).__name__}: {e}")
             note(f"This is a bug in {self.name}; {REPORT_AT}. --debug shows the traceback.")
             return BUG
@@ -147,7 +147,10 @@ def _sigterm_unwinds() -> Iterator[None]:
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every command has."""
-    command = click.option("--debug", is_flag=True, expose_value=False, hidden=True)(command)
+    command = click.option(
+        "--debug", is_flag=True, expose_value=False,
+        help="Show the Python traceback of an error as well.",
+    )(command)  # fmt: skip
     command = click.version_option(hlo.__version__, package_name="hlo-tools")(command)
     command = install_option(command)
     return click.help_option("-h", "--help")(command)
@@ -204,8 +207,18 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
+# Whether `--debug` was given.
+_shows_traceback = False
+
+
+def _show_traceback(error: BaseException) -> None:
+    if _shows_traceback:
+        note("".join(traceback.format_exception(error)).rstrip())
+
+
 def show_error(error: HloError) -> None:
     """Write all diagnostics of an error to standard error, in colour on a terminal."""
+    _show_traceback(error)
     if _colour():
         lines = str(error).split("\n")
         note("\n".join(_coloured(line) for line in lines))

@@ -45,15 +45,15 @@ class Reducer:
         stage: what is going on.
 
     adopted: told of each smaller module, and of what is wrong with it. passed: told of digests of
-    modules with which nothing is.
+    modules with which nothing is. name: what errors call the given module, by default its own name.
     """
 
     def __init__(
         self, module: Module, test: Test, workers: Workers, *,
         adopted: Callable[[Module, str], None] = lambda module, problem: None,
-        passed: Callable[[str], None] = lambda digest: None,
+        passed: Callable[[str], None] = lambda digest: None, name: str = "",
     ) -> None:  # fmt: skip
-        self._given = module
+        self._given, self._name = module, name or module.name
         self.module: Module | None = None
         self.problem = ""
         self.known: set[str] = set()
@@ -115,10 +115,10 @@ class Reducer:
 
     def _nothing_wrong(self) -> HloError:
         ended = ", ".join(self._workers.ended)
-        hint = f"the test itself ended by {ended}" if ended else None
+        hint = f"the process of the test ended by {ended}" if ended else None
         if set(self._workers.ended) - {"timeout"}:
             hint = f"{hint}; --crash is for what ends a process"
-        what = f"the test finds nothing wrong with {self._given.name}"
+        what = f"nothing to reduce: the test does not fail on {self._name}"
         return HloError.at("nothing-wrong", what, None, hint)
 
     # --- steps ----------------------------------------------------------------------------------
@@ -195,7 +195,10 @@ class Reducer:
 
     def _each(self, makes: Sequence[Make]) -> Generator[Verdict]:
         with closing(self._workers.verdicts([self._work(make) for make in makes])) as verdicts:
-            yield from verdicts
+            for verdict in verdicts:
+                if verdict.failed:
+                    raise HloError.at("test-failed", verdict.failed)
+                yield verdict
 
     def _work(self, make: Make) -> Callable[[], Verdict]:
         def work() -> Verdict:

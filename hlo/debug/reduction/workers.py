@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hlo.errors import HloError
 from hlo.runtime.pool import default_threads
 
 # How often a progress line is brought up to date.
@@ -29,12 +30,14 @@ class Verdict:
     """What came of testing a candidate.
 
     problem: what is wrong with it; "" if it passes, is not valid, or could not be tested. digest:
-    of its text. ended: how its process ended, if it did not say anything.
+    of its text. ended: how its process ended, if it did not say anything. failed: the error of a
+    test that cannot judge.
     """
 
     problem: str = ""
     digest: str = ""
     ended: str = ""
+    failed: str = ""
 
 
 Work = Callable[[], Verdict]
@@ -184,7 +187,12 @@ def _work_and_exit(work: Work, outlet: int) -> Any:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nowhere, stream)
-        verdict = work()
+        try:
+            verdict = work()
+        except HloError as e:
+            if e.code != "test-failed":
+                raise
+            verdict = Verdict(failed=e.diagnostics[0].message)
         os.write(outlet, json.dumps(verdict.__dict__).encode())
         status = 0
     except MemoryError:

@@ -34,6 +34,7 @@ from hlo.ops.host.custom_targets import (
 )
 from hlo.ops.host.jax_targets import foreign_target
 from hlo.ops.host.outside import conforming
+from hlo.ops.host.python_targets import python_target
 from hlo.ops.rules import need_aliases, need_compatible
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.literal import Literal, read_literal, write_literal
@@ -138,7 +139,9 @@ def find_target(op: OpView, host: Any) -> Callable[..., Any]:
     The host's own functions come first, then what needs no library, then the host's libraries.
     """
     name = op.custom_call_target
-    target = host.custom_calls.get(name) or builtin_target(name) or host.target_of(op)
+    if name in host.custom_calls:
+        return python_target(host.custom_calls[name])
+    target = builtin_target(name) or host.target_of(op)
     if target is None:
         raise InferError(
             f"custom-call: nothing is known of target {name!r}",

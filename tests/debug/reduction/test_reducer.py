@@ -129,6 +129,16 @@ def test_a_module_that_passes_is_an_error() -> None:
         hlo.reduce(hlo.parse(LOOP), "chekc")
 
 
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_a_function_that_raises_is_named_with_its_line(jobs: int) -> None:
+    def is_wrong(module: hlo.Module) -> bool:
+        return bool(module.no_such_thing)  # type: ignore[attr-defined]
+
+    with pytest.raises(hlo.HloError, match=r"test_reducer.py:\d+: AttributeError: 'Module'") as e:
+        hlo.reduce(hlo.parse(CHAIN), is_wrong, jobs=jobs)
+    assert e.value.code == "test-failed" and "is_wrong failed" in str(e.value)
+
+
 def test_the_given_module_stays_as_it_is() -> None:
     module = hlo.parse(LOOP)
     before = str(module)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from hlo.errors import HloError
 from hlo.ir import Module
+from hlo.support.user_code import located
 from hlo.verifier import verify
 
 
@@ -46,7 +47,13 @@ class Predicate(ValidModules):
         self._function = function
 
     def wrong(self, module: Module) -> str:
-        return "it fails" if self._function(module) else ""
+        """Return what is wrong. Raises HloError (`test-failed`) where the function raises."""
+        try:
+            return "it fails" if self._function(module) else ""
+        except (HloError, MemoryError):
+            raise
+        except Exception as e:
+            raise HloError.at("test-failed", f"the test {self} failed: {located(e)}") from e
 
     def __str__(self) -> str:
         return getattr(self._function, "__qualname__", type(self._function).__name__)

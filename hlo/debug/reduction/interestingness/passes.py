@@ -43,12 +43,16 @@ class PassBreaks(OnInputs):
         after = module.clone()
         try:
             runs = run_pipeline(after, self._pipeline)
-        except HloError:
+        except HloError as e:
+            if e.code == "pass-broke-module":
+                return INVALID
+            if e.code == "pass-failed":
+                return _crash(e.__cause__)
             return ""  # the pass says that it cannot handle the module
         except MemoryError:
             raise
         except Exception as e:  # whatever a pass raises is what its author looks for
-            return f"{type(e).__name__} in the pass"
+            return _crash(e)
         if _text(after) == _text(module):
             return ""
         try:
@@ -65,6 +69,10 @@ class PassBreaks(OnInputs):
 
     def __str__(self) -> str:
         return f"pass {self.passes}, {self.inputs}"
+
+
+def _crash(error: BaseException | None) -> str:
+    return f"{type(error).__name__} in the pass"
 
 
 def _text(module: Module) -> str:
