@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,6 +17,22 @@ from typing import Self
 
 # A caret line longer than this helps nobody: a window around the column is shown instead.
 _MAX_SNIPPET = 160
+
+
+# What ends a line, as in the language server protocol. Form feeds and Unicode's line separators,
+# at which `str.splitlines` splits too, are white space in a line.
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+def line_starts(text: str) -> list[int]:
+    """Return where each line of a text begins."""
+    if "\r" in text:
+        return [0, *(m.end() for m in _LINE_END.finditer(text))]
+    starts, at = [0], text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+    return starts
 
 
 class Source:
@@ -31,11 +48,7 @@ class Source:
     def line_column(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of a character offset."""
         if self._starts is None:
-            starts, at = [0], self.text.find("\n")
-            while at >= 0:
-                starts.append(at + 1)
-                at = self.text.find("\n", at + 1)
-            self._starts = starts
+            self._starts = line_starts(self.text)
         offset = max(0, min(offset, len(self.text)))
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
@@ -49,8 +62,8 @@ class Source:
     def line(self, number: int) -> str:
         """Return the text of a 1-based line, without its line break."""
         start = self.line_start(number)
-        end = self.text.find("\n", start)
-        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+        end = _LINE_END.search(self.text, start)
+        return self.text[start : end.start() if end else len(self.text)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,8 @@ def _formatted(path: str, *, check: bool, diff: bool) -> bool:
 
 
 def _difference(old: str, new: str, name: str) -> str:
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), new.splitlines(keepends=True), name, f"{name} (formatted)"
-    )
+    before, after = (list(io.StringIO(text, newline="\n")) for text in (old, new))
+    lines = difflib.unified_diff(before, after, name, f"{name} (formatted)")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -134,13 +135,8 @@ def semantic_tokens(document: Document, start: int = 0, end: int | None = None) 
 
 def _on_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a range on each of its lines."""
-    while start < end:
-        until = text.find("\n", start, end)
-        stop = end if until < 0 else until
-        shown = stop - text.startswith("\r", stop - 1, stop)
-        if shown > start:
-            yield start, shown
-        start = stop + 1
+    for piece in re.compile(r"[^\r\n]+").finditer(text, start, end):
+        yield piece.span()
 
 
 def hints(document: Document, start: int, end: int) -> Iterator[Hint]:

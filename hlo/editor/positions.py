@@ -6,8 +6,8 @@ import bisect
 import re
 from typing import NamedTuple
 
-# What ends a line in the protocol.
-_BREAK = re.compile(r"\r\n|\n|\r")
+from hlo.errors import line_starts
+
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -24,14 +24,7 @@ class Lines:
     def __init__(self, text: str) -> None:
         self._text = text
         self._is_plain = text.isascii()
-        if "\r" in text:
-            self._starts = [0, *(m.end() for m in _BREAK.finditer(text))]
-        else:
-            starts, at = [0], text.find("\n")
-            while at >= 0:
-                starts.append(at + 1)
-                at = text.find("\n", at + 1)
-            self._starts = starts
+        self._starts = line_starts(text)
 
     def __len__(self) -> int:
         return len(self._starts)

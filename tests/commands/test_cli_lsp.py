@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -14,7 +17,8 @@ pytest.importorskip("pygls.lsp.client")
 
 from lsprotocol import types
 
-from tests.harness.language_client import URI, Editor
+import hlo
+from tests.harness.language_client import URI, Change, Editor
 
 _TEXT = """HloModule m
 
@@ -171,6 +175,42 @@ def test_several_files_are_open_with_any_line_ends_and_characters() -> None:
             )
 
     _drive(story)
+
+
+def test_lines_end_where_the_protocol_says() -> None:
+    async def story(editor: Editor) -> None:
+        for character in ("\u2028", "\u2029", "\x85", "\v", "\f", "\x1c", "\r"):
+            comment = f"// a{character}{'// ' * (character == chr(13))}b"
+            text = f"HloModule m\n{comment}\nENTRY e {{\n  ROOT x = f32[2] constant(1)\n}}\n"
+            await editor.change([Change(0, len(editor.text), text)])
+            for old, new in (("(1)", "(12)"), ("[2]", "[3]"), ("constant(12)", "negate(z)")):
+                found = await editor.replace(old, new)
+            [wrong] = found
+            line, column = 3 + (character == "\r"), 25
+            start = wrong.range.start
+            assert (wrong.code, start.line, start.character) == ("undefined-operand", line, column)
+            with pytest.raises(hlo.HloError) as error:
+                hlo.parse(editor.text, "x")
+            assert str(error.value).startswith(f"x:{line + 1}:{column + 1}: error: 'z' is not")
+
+    _drive(story)
+
+
+@pytest.mark.parametrize(
+    ("messages", "status"),
+    [(["shutdown", "exit"], 0), (["exit"], 1), (["shutdown"], 0), ([], 1)],
+)
+def test_the_exit_status_is_the_protocols(messages: list[str], status: int) -> None:
+    initialize = {"id": 0, "method": "initialize", "params": {"capabilities": {}}}
+    sent = b""
+    for message in [initialize, *({"id": 1, "method": m} for m in messages)]:
+        if message["method"] == "exit":
+            del message["id"]
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        sent += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    command = [sys.executable, "-m", "hlo_tools.lsp.command"]
+    done = subprocess.run(command, input=sent, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (status, b"")
 
 
 def test_without_pygls_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

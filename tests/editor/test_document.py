@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
 
@@ -11,31 +10,9 @@ from hlo.editor.document import Document, Edit
 from hlo.editor.positions import Lines, Place
 from tests.harness.edited import difference
 from tests.harness.paths import ROOT
+from tests.sweeps.edit_texts import some_edit
 
-_PIECES = (
-    "%", "}", "{", "(", ")", ",", "\n", '"', "ROOT ", "ENTRY ", "f32[2]{0}", " = ", "[", "]",
-    "%a.1 = f32[] constant(1)\n", "\n}\n\n%foo {\n", "foo (p: f32[]) -> f32[] {\n", "\U0001f600",
-    "calls={\n %q = f32[] constant(1)\n ROOT %z = f32[] negate(%q)\n}",
-)  # fmt: skip
 _FILES = ("stages.hlo", "resnet20.hlo")
-
-
-def _mutated(rng: random.Random, text: str) -> Edit:
-    words = list(re.finditer(r"[\w.-]+", text))
-    lines = [0, *(m.end() for m in re.finditer("\n", text))]
-    how, at = rng.random(), rng.randrange(len(text) + 1)
-    if how < 0.4 and words:
-        word = rng.choice(words)
-        return Edit(word.start(), word.end(), rng.choice(words)[0])
-    if how < 0.6:
-        start = rng.choice(lines)
-        end = text.find("\n", start) + 1 or len(text)
-        if rng.random() < 0.5:
-            return Edit(start, end, "")
-        to = rng.choice(lines)
-        return Edit(to, to, text[start:end])
-    end = min(len(text), at + rng.choice((0, 1, 2, 40)))
-    return Edit(at, end, rng.choice(_PIECES) if how < 0.9 else "")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -45,7 +22,7 @@ def test_a_document_says_what_the_verifier_says(seed: int) -> None:
     document = Document("x", text)
     for step in range(120):
         for _ in range(rng.choice((1, 1, 2))):
-            document.edit(_mutated(rng, document.text))
+            document.edit(some_edit(rng, document.text))
         document.update()
         assert not difference(document), document.text
         if step % 2:
@@ -81,6 +58,51 @@ def test_a_name_that_is_known_again_is_missed_where_it_is_used() -> None:
     document.replace(broken.replace("(0\n", "(0)\n"))
     document.update()
     assert [d.code for d in document.diagnostics] == ["undefined-operand"]
+
+
+_CALLS = """HloModule m
+f {
+  t = f32[2] parameter(0)
+  ROOT r = f32[2] negate(t)
+}
+g {
+  a = f32[2] parameter(0)
+  t = f32[2] negate(a)
+  c = f32[2] call(t), to_apply=f
+  ROOT s = f32[2] add(c, t)
+}
+ENTRY e {
+  x = f32[2] parameter(0)
+  ROOT y = f32[2] call(x), to_apply=g
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [("}\ng {\n", "")],  # merged; names are defined twice
+        [("}\ng {\n", ""), ("  t = f32[2] negate(a)", "}\ng {\n  t = f32[2] negate(a)")],
+        [("g {\n", "")],  # without its head
+        [("}\ng", "g")],  # without the brace in front of it
+        [("  c =", "}\nh {\n  c =")],  # split
+        [("  c =", "}\nf {\n  c ="), ("}\nf {\n  c =", "  c =")],  # into one of a known name
+        [("ENTRY e {\n", "e {\nfoo {\n")],
+        [("g {", "gg {"), ("a = f32[2] parameter(0)", "a = f32[2] parameter(0"), ("(0\n", "(0)\n")],
+        [("  ROOT r = f32[2] negate(t)\n", ""), ("  t = f32[2] parameter(0)\n", "  x = f32] a\n"),
+         ("  x = f32] a\n", "")],
+    ],
+)  # fmt: skip
+def test_computations_that_are_merged_and_split(edits: list[tuple[str, str]]) -> None:
+    document = Document("x", _CALLS)
+    for old, new in edits:
+        start = document.text.index(old)
+        document.edit(Edit(start, start + len(old), new))
+        document.update()
+        assert not difference(document), document.text
+    document.replace(_CALLS)
+    document.update()
+    assert not document.diagnostics and not difference(document)
 
 
 def test_results_of_computations_reach_their_callers() -> None:

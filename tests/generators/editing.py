@@ -150,6 +150,17 @@ def _write(writer: _Writer) -> None:
     writer.swap("delete a bracket", "body.100 {", "body.100")
     writer.swap("delete a bracket", "}\n\nbody.101 {", "\n\nbody.101 {")
     writer.swap("delete a bracket", "}\n\nENTRY", "\n\nENTRY")
+    for number in (20, 60, 248):
+        head = f"body.{number} {{\n"
+        for old, new in (
+            (f"}}\n\n{head}", ""), (head, ""), (f"}}\n\n{head}", head), (head, f"{head}}}\n{head}"),
+        ):  # fmt: skip
+            writer.swap("merge two computations" if not new else "a brace", old, new)
+        inside = writer.text.index("  v.4 = ", writer.text.index(head))
+        for name in ("half", f"body.{number + 1}", "main"):
+            split = f"}}\n\n{name} {{\n"
+            writer.change("split a computation", (inside, inside, split))
+            writer.change("undo", (inside, inside + len(split), ""))
     writer.swap("open a string", 'op_name="jit(step)/layer_60', "op_name=jit(step)/layer_60")
     writer.swap("a wrong shape", "x.0 = f32[64,64]", "x.0 = f32[64]")
     writer.swap("a wrong shape", "ROOT s = f32[]", "ROOT s = f32[1]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -88,9 +89,8 @@ class Editor:
         return list(found.diagnostics)
 
     def place(self, offset: int) -> types.Position:
-        line = self.text.count("\n", 0, offset)
-        start = self.text.rfind("\n", 0, offset) + 1
-        return types.Position(line, len(self.text[start:offset].encode("utf-16-le")) // 2)
+        *before, last = re.split(r"\r\n|\n|\r", self.text[:offset])
+        return types.Position(len(before), len(last.encode("utf-16-le")) // 2)
 
     def at(self, offset: int) -> tuple[types.TextDocumentIdentifier, types.Position]:
         """Return a character of the text as requests name it."""

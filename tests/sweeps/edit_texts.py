@@ -24,11 +24,17 @@ _PIECES = (
     ', backend_config={"a": 1}', "control-predecessors={", "\\", "é",
 )  # fmt: skip
 _WORD = re.compile(r"%?[\w.-]+")
+# Between two computations, and an instruction's line.
+_BOUNDARY = re.compile(r"\}[^{}\n]*\n\s*(?:ENTRY )?%?[\w.-]+ (?:\(.*)?\{\n")
+_LINE = re.compile(r"^[ \t]*(?:ROOT )?%?[\w.-]+ = .*\n", re.M)
+_HEADS = ("foo {\n", "ENTRY main {\n", "%f (p: f32[]) -> f32[] {\n")
 
 
 def some_edit(rng: random.Random, text: str) -> Edit:
     """Return an edit: a word replaced, a line or computation moved, copied or deleted, a piece."""
     how, at = rng.random(), rng.randrange(len(text) + 1)
+    if how < 0.15 and (edit := _edit_of_structure(rng, text)) is not None:
+        return edit
     if how < 0.3:
         word = _WORD.search(text, at) or _WORD.search(text)
         other = _WORD.search(text, rng.randrange(len(text) + 1)) or word
@@ -54,6 +60,22 @@ def some_edit(rng: random.Random, text: str) -> Edit:
             return Edit(bracket.start(), bracket.end(), "")
     end = min(len(text), at + rng.choice((0, 1, 2, 40)))
     return Edit(at, end, rng.choice(_PIECES) if how < 0.95 else "")
+
+
+def _edit_of_structure(rng: random.Random, text: str) -> Edit | None:
+    """Return an edit that merges two computations or splits one, None where that is not possible.
+
+    A computation is merged with the next one without the brace, the head, or both.
+    """
+    boundaries, lines = list(_BOUNDARY.finditer(text)), list(_LINE.finditer(text))
+    if boundaries and rng.random() < 0.6:
+        start, end = rng.choice(boundaries).span()
+        brace, head = text.index("\n", start) + 1, text.rindex("\n", 0, end - 1) + 1
+        return Edit(*rng.choice(((start, end), (start, brace), (head, end))), "")
+    if not lines:
+        return None
+    at = rng.choice(lines).start()
+    return Edit(at, at, rng.choice(("}\n", "}\n\n", "")) + rng.choice(_HEADS))
 
 
 def edit_text(text: str, rng: random.Random, count: int) -> tuple[int, str]:

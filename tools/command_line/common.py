@@ -88,7 +88,7 @@ class Tool(click.Command):
                 # Not click's own main(), which ends in status 0 when our output is cut off.
                 with self.make_context(self.name, args) as context:
                     result = self.invoke(context)
-                if sys.stdout is not None:
+                if sys.stdout is not None and not sys.stdout.closed:
                     sys.stdout.flush()
         except click.exceptions.Exit as e:
             return e.exit_code

@@ -26,7 +26,7 @@ Editors start it themselves; docs/editors.md says how to tell them:
 @click.option("--log", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write a log of the connection to FILE.")  # fmt: skip
 @common_options
-def main(stdio: bool, log: str | None) -> None:
+def main(stdio: bool, log: str | None) -> int:
     from hlo.errors import HloError
 
     if importlib.util.find_spec("pygls") is None:
@@ -36,7 +36,7 @@ def main(stdio: bool, log: str | None) -> None:
         )  # fmt: skip
     from .language_server import serve
 
-    serve(log)
+    return serve(log)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol, lsp_method
 
 import hlo
 from hlo.editor import completion
@@ -39,6 +40,20 @@ _MISTAKES = (
 )
 
 
+class _Protocol(LanguageServerProtocol):
+    """The protocol without pygls's copies of the texts.
+
+    To edit its copy pygls splits it at form feeds and Unicode's separators too, and then moves the
+    positions of the message into the lines that it has.
+    """
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(
+        self, params: types.DidChangeTextDocumentParams
+    ) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...], None]]:
+        yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
+
+
 class Server(LanguageServer):
     """The documents that an editor has open, by URI."""
 
@@ -46,8 +61,10 @@ class Server(LanguageServer):
         super().__init__(
             "hlo-lsp", hlo.__version__,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            protocol_cls=_Protocol,
         )  # fmt: skip
         self.documents: dict[str, Document] = {}
+        self.is_shut_down = False
         self._is_warm = False
 
     def document(self, uri: str) -> Document:
@@ -159,6 +176,10 @@ def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
     if server.documents.pop(uri, None) is not None:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
         _settle_memory()
+
+
+def _shut_down(server: Server, params: None) -> None:
+    server.is_shut_down = True
 
 
 def _settle_memory() -> None:
@@ -318,6 +339,7 @@ def _formatting(
 
 _TOKENS = types.SemanticTokensLegend(LEGEND, ["definition"])
 _FEATURES: list[tuple[str, Callable[..., Any], Any]] = [
+    (types.SHUTDOWN, _shut_down, None),
     (types.TEXT_DOCUMENT_DID_OPEN, _opened, None),
     (types.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
     (types.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
@@ -349,10 +371,15 @@ def make_server() -> Server:
     return server
 
 
-def serve(log: str | None) -> None:
-    """Serve one editor on standard input and output until it says goodbye."""
+def serve(log: str | None) -> int:
+    """Serve one editor on standard input and output until it says goodbye.
+
+    Returns the exit status of the protocol: 0 if `shutdown` came before the end, else 1.
+    """
     if log is not None:
         logging.basicConfig(filename=log, level=logging.INFO)
     else:
         logging.disable(logging.CRITICAL)
-    make_server().start_io()
+    server = make_server()
+    server.start_io()
+    return 0 if server.is_shut_down else 1

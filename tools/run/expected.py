@@ -51,7 +51,7 @@ def read_values(path: str) -> list[Any]:
     from hlo.io.files import read_text
     from hlo.io.inputs import literal_with_shape
 
-    lines = read_text(path).splitlines()
+    lines = read_text(path).split("\n")
     # With the breaks in front of a line errors have its number.
     return [
         literal_with_shape("\n" * n + line, path) for n, line in enumerate(lines) if line.strip()

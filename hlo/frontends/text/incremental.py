@@ -102,6 +102,7 @@ class IncrementalModule(Builder):
             # What is broken may have said nothing because of a name that is known by now.
             if changed and (
                 unit.errors
+                or unit.is_unchecked
                 or any(s.built and (s.built.errors or not s.built.inst) for s in unit.statements)
             ):
                 unit.is_dirty = True
@@ -189,13 +190,26 @@ class IncrementalModule(Builder):
             unit.is_dirty = True
         if unit.statements != body:
             unit.is_dirty = True
+            self._exchange(unit, body)
         unit.head, unit.statements, unit.is_duplicate = head, body, found is None
         if found is not None:
             name, unit.is_entry = found
             if unit.comp.name != name:
                 unit.comp.name, unit.is_dirty = name, True
+                # Errors of instructions name the computation.
+                unit.changed |= {s.built.name for s in body if s.built and s.built.errors}
             self._computations[name] = unit.comp
         unit.head_errors = self._report.diagnostics
+
+    def _exchange(self, unit: Unit, body: list[Statement]) -> None:
+        """Note which names a computation loses with its statements, and which may mean others."""
+        before, now = set(unit.statements), set(body)
+        unit.changed |= {s.built.name for s in before - now if s.built is not None}
+        for statement in now - before:
+            # It was in this computation earlier, among other names.
+            if statement.built is not None and statement.built.unit is unit:
+                self._retire(statement.built)
+                statement.built = None
 
     # --- instructions ---------------------------------------------------------------------------
 
@@ -243,7 +257,7 @@ class IncrementalModule(Builder):
             elif built.name in changed or not built.uses.isdisjoint(changed):
                 built = self._refresh(unit, statement, changed)
             elif built.is_valid and len(built.made) == 1:
-                names[built.name] = built.inst
+                names.setdefault(built.name, built.inst)
             else:
                 bind(unit, built)
             if built.is_root:
@@ -316,6 +330,7 @@ class IncrementalModule(Builder):
                 report.source = head
                 self._check_result(scope, Draft(comp, [], result=result), root)
         unit.errors = errors
+        unit.is_unchecked = bool(self._dropped)
 
     def _refresh(self, unit: Unit, statement: Statement, changed: set[str]) -> Built:
         """Give an instruction its operands as they are now, or build it again."""

@@ -66,6 +66,7 @@ class Unit:
         head_errors, errors: what is wrong with the head, and with the computation as a whole.
         is_duplicate: whether there is one of its name before.
         is_dirty: whether it has to be built.
+        is_unchecked: whether names that syntax errors hide prevented checks of the whole.
         changed: names whose meaning may be another than when it was built.
         signature: the shapes of parameters and result.
         calls: the words in the statements that refer to computations.
@@ -82,6 +83,7 @@ class Unit:
     is_entry: bool = False
     is_duplicate: bool = False
     is_dirty: bool = True
+    is_unchecked: bool = False
     changed: set[str] = field(default_factory=set)
     signature: Signature | None = None
     calls: set[str] = field(default_factory=set)
