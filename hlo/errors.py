@@ -299,3 +299,38 @@ class InstructionSpan(Span):
         while end < self.end and (text[end].isalnum() or text[end] in "_.-%#"):
             end += 1
         return max(end, start + 1)
+
+    @property
+    def original(self) -> InstructionSpan:
+        """The span of the instruction as it was read, of which inlining made a copy."""
+        return self
+
+    @property
+    def call_sites(self) -> tuple[InstructionSpan, ...]:
+        """The spans of the calls that the instruction was inlined at, the innermost first."""
+        return ()
+
+    def inlined_at(self, site: InstructionSpan) -> InstructionSpan:
+        """Return the span of a copy of the instruction that is inlined at a call."""
+        return _InlinedSpan(self.original, (*self.call_sites, site.original, *site.call_sites))
+
+
+class _InlinedSpan(InstructionSpan):
+    """The span of a copy that was inlined."""
+
+    __slots__ = ("_call_sites", "_original")
+
+    def __init__(self, original: InstructionSpan, call_sites: tuple[InstructionSpan, ...]) -> None:
+        super().__init__(
+            original.source, original.start, original.end,
+            original.operand_starts, original.attr_starts,
+        )  # fmt: skip
+        self._original, self._call_sites = original, call_sites
+
+    @property
+    def original(self) -> InstructionSpan:
+        return self._original
+
+    @property
+    def call_sites(self) -> tuple[InstructionSpan, ...]:
+        return self._call_sites

@@ -155,8 +155,8 @@ def inline(
     """Append copies of a computation's instructions in place of `site`.
 
     args: the values of its parameters, copied if their layouts differ and that matters. Control
-    dependences of `site` apply to each copy. Returns the value of the root, and all that was
-    appended.
+    dependences of `site` apply to each copy, and its span says where the copies were inlined.
+    Returns the value of the root, and all that was appended.
     """
     target = site.parent
     assert target is not None
@@ -166,6 +166,8 @@ def inline(
     }
     copies = copy_cone(source, target, made, source)
     for copy in copies:
+        if copy.span is not None and site.span is not None:
+            copy.span = copy.span.inlined_at(site.span)
         for before in site.control_predecessors:
             copy.add_control_predecessor(before)
         for after in site.control_successors:

@@ -16,7 +16,7 @@ class Origins:
         self._metadata: dict[str, list[Instruction]] = defaultdict(list)
         for inst in source.instructions():
             if inst.span is not None:
-                self._spans[id(inst.span)].append(inst)
+                self._spans[id(inst.span.original)].append(inst)
             self._names[inst.name].append(inst)
             metadata = inst.annotations.get("metadata")
             if metadata is not None and metadata.op_name:
@@ -28,7 +28,7 @@ class Origins:
         That is the one of its place in the text, of its name and opcode, or of the framework's name
         for it; among several the most similar.
         """
-        found = self._spans.get(id(inst.span), []) if inst.span is not None else []
+        found = [] if inst.span is None else self._spans.get(id(inst.span.original), [])
         if not found:
             found = [i for i in self._names.get(inst.name, ()) if i.opcode == inst.opcode]
         metadata = inst.annotations.get("metadata")
