@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from hlo.debug.divergence.tolerance import Tolerance, moved
@@ -130,6 +131,7 @@ class Machine:
         elif work and work[0].opcode in _CONTROL:
             self._look_inside(work[0], values, frames)
         elif work:
+            wrong = self._wrong(work, values, frames, root) or wrong
             constants = [o for o in work[0].operands if o.opcode == "constant"]
             if constants and self._wrong(work, values, frames, root, passed=constants) is None:
                 # Right where it is given their values: of several it is any.
@@ -171,17 +173,25 @@ class Machine:
             for i in incoming
         ]
         result = self._execute(module, arguments)
-        for number, (inst, got) in enumerate(zip(outgoing, result, strict=True)):
-            want = values[inst]
+
+        @cache
+        def nearby() -> list[Any]:
+            near = self._interpreter.call(module.entry, [nudged(a) for a in arguments])
+            return [a for value in near for a in _arrays(value)]
+
+        insts = [i for i in outgoing for _ in _arrays(values[i])]
+        wanted = [a for i in outgoing for a in _arrays(values[i])]
+        for number, got in enumerate(_arrays(result)):
+            want = wanted[number]
 
             def moves(number: int = number, want: Any = want) -> float:
-                near = self._interpreter.call(module.entry, [nudged(a) for a in arguments])
-                return moved(want, near[number])
+                return moved(want, nearby()[number])
 
-            found = self._tolerance.compare(got, want, moves)
-            if not found.same:
+            comparison = self._tolerance.compare(got, want, moves)
+            if not comparison.same:
                 work = [i for i in segment if i.opcode not in _FREE]
-                return Wrong(inst, work, frames, found, module, arguments, got, want)
+                at = insts[number]
+                return Wrong(at, work, frames, comparison, module, arguments, got, want)
         return None
 
     def _look_inside(

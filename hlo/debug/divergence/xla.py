@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from hlo.ir import Module
 
 def need_xla() -> None:
     """Import all of it, and start nothing: forks can. Raises HloError without jax installed."""
+    # XLA writes warnings and errors about itself to the terminal; fatal ones remain.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import jax._src.lax.linalg  # noqa: F401 (registers the LAPACK custom calls)
         import jaxlib._hlo
