@@ -62,6 +62,8 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --quick --low-limits
 	$(BIN)/python -m tests.sweeps.compare_passes --count 1250
 	$(BIN)/python -m tests.sweeps.divergences --count 300
+	$(BIN)/python -m tests.sweeps.jax_divergences --count 150
+	$(BIN)/python -m tests.sweeps.jax_divergences --count 100 --seed 1 --plant
 	$(BIN)/python -m tests.sweeps.find_nan --count 100
 	$(BIN)/python -m tests.sweeps.find_nan_models --count 5 examples/*.hlo
 	$(BIN)/python -m tests.sweeps.compare_layouts --count 10

@@ -519,10 +519,10 @@ def first_divergence(
     atol: float | None = None, host: Host | None = None, threads: int | None = None,
     verify: str = "strict", **named: Any,
 ) -> Divergence | None:  # fmt: skip
-    """Run a module in two ways and return the first instruction where they part, None if nowhere.
+    """Run a module in two ways and return the first instruction where they diverge, or None.
 
     Each instruction is judged by what it makes of the same operands on both sides, so that rounding
-    that adds up is none.
+    that adds up is none. There is no divergence where all results agree.
 
     Args:
         module: the module; it stays as it is.

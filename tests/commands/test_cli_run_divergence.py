@@ -1,4 +1,4 @@
-"""`hlo-run --first-divergence`: two runs, and the first instruction where they part."""
+"""`hlo-run --first-divergence`: two runs, and the first instruction where they diverge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_wrong_rule_of_a_plugin_is_named() -> None:
     register()
     result = run("m.hlo", "--first-divergence", "--passes", "miscompile,default")
     assert result.exit_code == 1
-    assert "m.hlo: compiled and reference part at bad (subtract)\n" in result.stdout
+    assert "m.hlo: compiled and reference diverge at bad (subtract)\n" in result.stdout
     for words in ("w[0]/bad", "rule miscompile.swapped-operands at bad", "results   0 of 1 agree"):
         assert words in result.stdout
     again = run("m.divergence/instruction.hlo", "--inputs", "m.divergence/inputs.npz", "--check")
@@ -86,7 +86,7 @@ def test_a_saved_trace_that_is_wrong(backend: str) -> None:
     flags = ("--backend", backend)
     run("wrong.hlo", "--trace=wrong.npz", *flags)
     result = run("m.hlo", "--first-divergence=wrong.npz", *_FAST)
-    assert result.exit_code == 1 and "part at bad (subtract)" in result.stdout
+    assert result.exit_code == 1 and "diverge at bad (subtract)" in result.stdout
     assert "in        w[0]/bad" in result.stdout
     run("m.hlo", "--trace=right.npz", *flags)
     assert run("m.hlo", "--first-divergence=right.npz", *_FAST).exit_code == 0

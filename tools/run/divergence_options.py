@@ -1,4 +1,4 @@
-"""The flags of `hlo-run` that look for the first instruction where two runs part."""
+"""The flags of `hlo-run` that look for the first instruction where two runs diverge."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             _FLAG, is_flag=False, flag_value=HERE, metavar="[=SPEC]",
-            help="Run in two ways for the first instruction where they part; exit 1 if there is "
-            "one. The other way is SPEC: reference, the default; compiled; compiled{passes=A,B}; "
-            "xla; a machine of a package; another module's FILE; or an npz of --trace. Two FILEs "
-            "without SPEC are compared with each other. --rtol and --atol are of a single "
-            "instruction.",
+            help="Run in two ways and name the first instruction where they diverge; exit 1 if "
+            "there is one. The other way is SPEC: reference, the default; compiled; "
+            "compiled{passes=A,B}; xla; a machine of a package; another module's FILE; or an npz "
+            "of --trace. Two FILEs without SPEC are compared with each other. --rtol and --atol "
+            "are of a single instruction.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -87,12 +87,14 @@ class DivergenceFlags:
     def inspect(
         self, file: str, module: Module, values: Sequence[Sequence[Any]], job: Job, queue: list[Any]
     ) -> Inspection:
-        """Look for where a module on the values of its device parts. Raises HloError."""
+        """Look for where a run on the values of its device diverges. Raises HloError."""
         from hlo.debug.divergence.tolerance import Tolerance
 
-        found = self._found(module, values[0], job, Tolerance(job.rtol, job.atol))
+        found, undecided = self._found(module, values[0], job, Tolerance(job.rtol, job.atol))
         if found is None:
-            return Inspection(f"{file}: no divergence\n", {"first_divergence": None})
+            lines = [f"{file}: no divergence", *_undecided(undecided)]
+            text = "".join(f"{line}\n" for line in lines)
+            return Inspection(text, _json(None, [], undecided))
         written: list[str] = []
         if found.module is not None:
             stem = "stdin" if file == "-" else Path(file).stem
@@ -101,11 +103,12 @@ class DivergenceFlags:
             )
         lines = [f"{file}: {found.headline}", *(f"  {line}" for line in _details(found, written))]
         text = "".join(f"{line}\n" for line in lines)
-        return Inspection(text, _json(found, written), failed=True)
+        return Inspection(text, _json(found, written, None), failed=True)
 
     def _found(
         self, module: Module, values: Sequence[Any], job: Job, tolerance: Tolerance
-    ) -> Divergence | None:
+    ) -> tuple[Divergence | None, Divergence | None]:
+        """Return the first divergence, and what is undecided where there is none."""
         from hlo.debug.divergence.saved import first_of_trace
         from hlo.debug.divergence.search import Search
         from hlo.debug.divergence.sides import left_side, make_side, side_of
@@ -122,7 +125,7 @@ class DivergenceFlags:
             trace = Trace.load(spec)
             found = first_of_trace(trace, spec, left, values, tolerance)
             if found is not None:
-                return found
+                return found, None
             spec = "reference"
         if spec == "-" or spec.endswith(_MODULES) or Path(spec).is_file():
             other = read_module(*read_source(spec))
@@ -131,8 +134,9 @@ class DivergenceFlags:
                 filler.fill(other)
             right = make_side(spec, left.backend, left.passes, other, job.verify)
         else:
-            right = side_of(spec, module, job.verify)
-        return Search(left, right, values, tolerance, job.threads, job.host(), tell).first()
+            right = side_of(spec, left.given, job.verify)
+        search = Search(left, right, values, tolerance, job.threads, job.host(), tell)
+        return search.first(), search.undecided
 
 
 _BETWEEN = {
@@ -140,6 +144,23 @@ _BETWEEN = {
     "passes": "passes change what it computes",
     "trace": "the saved run computed something else",
 }
+
+
+def _undecided(f: Divergence | None) -> list[str]:
+    """Return the lines about a value that differs where all results agree."""
+    if f is None:
+        return []
+    lines = [
+        f"undecided {f.path} ({f.opcode}) differs and all results agree: either no result depends "
+        "on it here, or it was compared with another value"
+    ]
+    if str(f.location):
+        lines.append(f"at        {f.location}")
+    if f.counterpart:
+        lines.append(f"there     {f.counterpart}")
+    if f.comparison is not None:
+        lines.append(f"elements  {f.comparison}")
+    return [f"  {line}" for line in lines]
 
 
 def _details(f: Divergence, written: list[str]) -> list[str]:
@@ -171,8 +192,15 @@ def _details(f: Divergence, written: list[str]) -> list[str]:
     return lines
 
 
-def _json(f: Divergence, written: list[str]) -> dict[str, Any]:
-    found = {
+def _json(f: Divergence | None, written: list[str], undecided: Divergence | None) -> dict[str, Any]:
+    return {
+        "first_divergence": None if f is None else _as_json(f, written),
+        "undecided": None if undecided is None else _as_json(undecided, []),
+    }
+
+
+def _as_json(f: Divergence, written: list[str]) -> dict[str, Any]:
+    return {
         "kind": f.kind, "left": f.left, "right": f.right, "between": f.between,
         "instruction": f.instruction, "opcode": f.opcode, "computation": f.computation,
         "frames": [asdict(frame) for frame in f.frames], "location": asdict(f.location),
@@ -184,4 +212,3 @@ def _json(f: Divergence, written: list[str]) -> dict[str, Any]:
         "results": {name: comparison(c) for name, c in f.results.items()},
         "written": written,
     }  # fmt: skip
-    return {"first_divergence": found}

@@ -1,1 +1,1 @@
-"""The first instruction where two runs part: modules, or a machine and the interpreter."""
+"""The first instruction where two runs diverge: modules, or a machine and the interpreter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy as np
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.nodes import Node
 from hlo.debug.divergence.pairing import is_made_of, stands_at, unpaired_before
+from hlo.ops import Trait
 from hlo.testing.compare import Comparison
 
 # Below a wrong value at most so many are tried for where it comes from.
 _TRIES = 200
-# A copy of a value is never at fault.
-FORWARDS = frozenset({"get-tuple-element", "copy", "bitcast", "parameter", "optimization-barrier"})
+_FORWARDS = frozenset({"get-tuple-element", "copy", "bitcast", "parameter"})
 
 
 @dataclass(frozen=True)
@@ -64,29 +65,22 @@ def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) 
     cone = unpaired_before(other, run.paired())
     claimed = {p: n for n, p in run.paired().items()}
     sources = unpaired_before(given, claimed)
-    tries = 0
-    for source in sources[:-1]:
-        if source.opcode in FORWARDS or not source.is_array:
-            continue
-        for place, position in _places(cone, source):
-            if tries >= _TRIES:
-                break
-            tries += 1
-            edge = None
-            if position is not None:
-                edge = list(place.operand_nodes())[position]
-                right = _as(edge, run.given[source])
-                got = run.value(edge)
-                healed = run.again(cone, {}, edge=(place, position, right))
-            else:
-                right = _as(place, run.given[source])
-                got = run.again(cone[: cone.index(place) + 1], {})
-                healed = run.again(cone, {place: right})
+    for source, place, position in islice(_candidates(run, cone, sources[:-1]), _TRIES):
+        edge = None
+        if position is not None:
+            edge = list(place.operand_nodes())[position]
+            right = _as(edge, run.given[source])
+            got = run.value(edge)
+            healed = run.again(cone, {}, edge=(place, position, right))
+        else:
+            right = _as(place, run.given[source])
+            got = run.again(cone[: cone.index(place) + 1], {})
+            healed = run.again(cone, {place: right})
+        off = run.tolerance.compare(got, right)
+        if not off.same and run.tolerance.compare(healed, want).same:
+            got, right = (_as(source, v) for v in (got, right))
             off = run.tolerance.compare(got, right)
-            if not off.same and run.tolerance.compare(healed, want).same:
-                got, right = (_as(source, v) for v in (got, right))
-                off = run.tolerance.compare(got, right)
-                return _suspect(run, source, edge or place, off, got, right)
+            return _suspect(run, source, edge or place, off, got, right)
     for source in sources[:-1]:
         # What a pass has made of one value may have come to stand in the place of another one.
         if is_made_of(other, source) and _is_alike(source, other):
@@ -94,7 +88,7 @@ def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) 
             off = run.tolerance.compare(got, right)
             if not off.same:
                 return _suspect(run, source, other, off, got, right)
-    while given.opcode in FORWARDS:
+    while _forwards(given):
         before = next(given.operand_nodes(), None)
         if before is None or before in claimed or before.shape != given.shape:
             break
@@ -110,21 +104,50 @@ def _suspect(
     return Suspect(given, other, frames, comparison, operands, got, want)
 
 
-def _places(cone: Sequence[Node], source: Node) -> Iterator[tuple[Node, int | None]]:
-    """Yield where a value of the given module may belong: at a node, or at an operand of one.
+def _forwards(node: Node) -> bool:
+    """True for a copy of a value, which is never at fault."""
+    return node.opcode in _FORWARDS or node.inst.spec.has(Trait.FORWARDS)
 
-    Operands are leaves, by their numbers.
-    """
-    for place in cone[:-1]:
-        if _is_alike(source, place) and (source.opcode != "constant" or stands_at(source, place)):
-            yield place, None
+
+# A value of the given module, and where it may belong in the other one: at a node, or at an operand
+# of one. Operands are leaves, by their numbers.
+_Candidate = tuple[Node, Node, int | None]
+
+
+def _candidates(run: Beside, cone: Sequence[Node], sources: Sequence[Node]) -> Iterator[_Candidate]:
+    """Yield what may be to blame, what a pass has made of a value first."""
+    sources = [s for s in sources if s.is_array and not _forwards(s)]
+    places = run.pairing.places
+    made = {(s, n) for s in sources for n in cone[:-1] if places.of(s) == places.of(n) != ()}
+    for source, node in product(sources, cone[:-1]):
+        if (source, node) in made and _is_alike(source, node):
+            yield source, node, None
+    read = dict.fromkeys(o for n in cone for o in n.operand_nodes() if o not in set(cone))
+    for source in sources:
+        if any(_is_alike(source, o) and _equal(run, source, o) for o in read):
+            continue  # it is there: a pass reads what is equal to it
+        for node, position in _positions(cone, source):
+            if (source, node) not in made or position is not None:
+                yield source, node, position
+
+
+def _equal(run: Beside, given: Node, other: Node) -> bool:
+    value = run.value(other)
+    return bool(np.array_equal(_as(other, run.given[given]), value))
+
+
+def _positions(cone: Sequence[Node], source: Node) -> Iterator[tuple[Node, int | None]]:
+    """Yield where a value of the given module may belong."""
+    for node in cone[:-1]:
+        if _is_alike(source, node) and (source.opcode != "constant" or stands_at(source, node)):
+            yield node, None
     if source.opcode == "constant":
         return
     inside = set(cone)
-    for place in cone:
-        for number, operand in enumerate(place.operand_nodes()):
+    for node in cone:
+        for number, operand in enumerate(node.operand_nodes()):
             if operand not in inside and _is_alike(source, operand):
-                yield place, number
+                yield node, number
 
 
 def _is_alike(a: Node, b: Node) -> bool:

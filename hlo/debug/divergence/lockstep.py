@@ -14,7 +14,13 @@ from typing import Any
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.blame import Suspect, blamed, stands_for_something_else
 from hlo.debug.divergence.nodes import Actions, Node, Region, Tree, leaves, region_of
-from hlo.debug.divergence.pairing import CONTROL, Pairing, state_pairs
+from hlo.debug.divergence.pairing import (
+    CONTROL,
+    Elements,
+    Pairing,
+    is_made_of,
+    state_pairs,
+)
 from hlo.debug.divergence.screen import Execute, Programs, Screen, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.tolerance import Tolerance
 from hlo.debug.divergence.values import Values, is_cheap, last_uses
@@ -58,13 +64,15 @@ class Lockstep:
         self._mine = Interpreter(hosts(), given.device_counts)
         self._its = Interpreter(hosts(), other.device_counts)
         self._regions: dict[Computation, Region] = {}
-        self._pairings: dict[tuple[Computation, Computation], Pairing] = {}
+        self._pairings: dict[tuple[Computation, Computation, Elements], Pairing] = {}
         can = native is not None and can_be_cut(given) and can_be_cut(other)
         self._native = native if can else None
         self._interprets = interprets
         self.tell = tell
         self._worth: dict[Computation, bool] = {}
-        self._programs: dict[tuple[Computation, Computation], Programs] = {}
+        self._programs: dict[tuple[Computation, Computation, Elements], Programs] = {}
+        # What differs inside of loops and branches whose results agree.
+        self.hidden: list[Suspect] = []
 
     def first(self, arguments: Sequence[Any]) -> Suspect | None:
         """Return the first value that the other module gets wrong, or None.
@@ -94,25 +102,33 @@ class Lockstep:
             found = self._regions[comp] = region_of(comp)
         return found
 
-    def pairing(self, given: Computation, other: Computation) -> Pairing:
-        """Return which values of two computations stand for the same."""
-        found = self._pairings.get((given, other))
+    def pairing(
+        self, given: Computation, other: Computation, unlike: Elements = frozenset()
+    ) -> Pairing:
+        """Return which values of two computations stand for the same.
+
+        unlike: which elements of the states of two loops do not.
+        """
+        key = given, other, unlike
+        found = self._pairings.get(key)
         if found is None:
-            found = Pairing(self.region(given), self.region(other), self._actions, self._known)
-            self._pairings[given, other] = found
+            regions = self.region(given), self.region(other)
+            found = self._pairings[key] = Pairing(*regions, self._actions, self._known, unlike)
         return found
 
     def run(
         self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
-        frames: Frames, shared: Sequence[tuple[int, int]] = (), *, needs_result: bool = True,
+        frames: Frames, shared: Sequence[tuple[int, int]] = (), unlike: Elements = frozenset(),
+        *, needs_result: bool = True,
     ) -> tuple[Any, Any]:  # fmt: skip
         """Run two computations; returns the result of each. Raises _Found, _OutOfStep.
 
-        shared: which elements of the results, if they are tuples, stand for the same. needs_result:
-        else the results are not computed, but for what is compared of them, and None is returned.
+        shared: which elements of the results, if they are tuples, stand for the same. unlike: as
+        for `pairing`. needs_result: else the results are not computed, but for what is compared of
+        them, and None is returned.
         """
         left, right = self.region(given), self.region(other)
-        pairing = self.pairing(given, other)
+        pairing = self.pairing(given, other, unlike)
         natively = self._native if self._is_worth_compiling(given) else None
         # Interpreted values stay; native code has those that are cheap anew in each chunk.
         again = is_cheap if natively is not None and not self._interprets else lambda _: False
@@ -122,7 +138,7 @@ class Lockstep:
         beside = Beside(mine_too, its_too, self._its, pairing, self.tolerance, frames)
         run = _Run(self, beside)
         if natively is not None:
-            programs = self._programs.setdefault((given, other), {})
+            programs = self._programs.setdefault((given, other, unlike), {})
             screen = Screen(
                 beside, right, lasts, natively, programs, given_is_interpreted=self._interprets
             )
@@ -144,7 +160,7 @@ class Lockstep:
 
     def run_whole(
         self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
-        frames: Frames, shared: Sequence[tuple[int, int]] = (),
+        frames: Frames, shared: Sequence[tuple[int, int]] = (), unlike: Elements = frozenset(),
     ) -> tuple[Any, Any]:  # fmt: skip
         """Do what `run` does, and look at values inside only if the results differ."""
         left, right = self._mine.call(given, mine), self._its.call(other, its)
@@ -152,13 +168,18 @@ class Lockstep:
             pairs = [(left[a], right[b]) for a, b in shared]
         else:
             pairs = [(left, right)]
-        if all(self._are_same(a, b) for a, b in pairs):
+        if all(self.are_same(a, b) for a, b in pairs):
             return left, right
-        return self.run(given, mine, other, its, frames, shared)
+        return self.run(given, mine, other, its, frames, shared, unlike)
 
-    def _are_same(self, a: Any, b: Any) -> bool:
+    def whole(self, given: Node, mine: Sequence[Any], other: Node, its: Sequence[Any]) -> Any:
+        """Return what two instructions make of their operands, each by itself."""
+        return self._mine.evaluate(given.inst, mine), self._its.evaluate(other.inst, its)
+
+    def are_same(self, a: Any, b: Any) -> bool:
+        """True if two values agree, all elements of tuples."""
         if isinstance(a, tuple):
-            return len(a) == len(b) and all(map(self._are_same, a, b))
+            return len(a) == len(b) and all(map(self.are_same, a, b))
         return a is b or not hasattr(a, "dtype") or self.tolerance.compare(b, a).same
 
 
@@ -234,7 +255,7 @@ class _Run:
     # --- control flow ---------------------------------------------------------------------------
 
     def _control(self, given: Node, other: Node) -> bool:
-        """Run loops or branches side by side; returns whether they go alike."""
+        """Run loops or branches side by side; returns whether they go alike. Raises _Found."""
         beside = self._beside
         if given.opcode != other.opcode:
             return False
@@ -243,13 +264,34 @@ class _Run:
         outer = beside.frames + tuple((c, None) for c in given.callers)
         try:
             if given.opcode == "while":
-                found = self._loop(given, mine[0], other, its[0], outer)
+                results = self._loop(given, mine[0], other, its[0], outer)
             else:
-                found = self._branch(given, mine, other, its, outer)
+                results = self._branch(given, mine, other, its, outer)
         except _OutOfStep:
             return False
-        beside.given[given], beside.other[other] = found
+        except _Found as found:
+            # What differs inside is at fault only if it makes the result differ.
+            results = self._lockstep.whole(given, mine, other, its)
+            if not self._agree(given, other, *results):
+                raise
+            self._lockstep.hidden.append(found.suspect)
+        beside.given[given], beside.other[other] = results
         return True
+
+    def _agree(self, given: Node, other: Node, left: Any, right: Any) -> bool:
+        """True if the results of two loops or branches agree in all that is used of both."""
+        if not isinstance(left, tuple):
+            return self._lockstep.are_same(left, right)
+        elements = set()
+        for user in other.users:
+            partner = self._beside.partner(user)
+            if partner is None or user.opcode != "get-tuple-element":
+                continue
+            if partner.opcode == user.opcode and partner.operands[0] is given:
+                elements.add((partner.inst.tuple_index, user.inst.tuple_index))
+        return bool(elements) and all(
+            self._lockstep.are_same(left[a], right[b]) for a, b in elements
+        )
 
     def _loop(
         self, given: Node, mine: Any, other: Node, its: Any, outer: Frames
@@ -257,20 +299,43 @@ class _Run:
         a, b = given.inst, other.inst
         lockstep = self._lockstep
         pairing = lockstep.pairing(a.body, b.body)
-        shared = state_pairs(lockstep.region(a.body), lockstep.region(b.body), pairing)
+        pairs = state_pairs(lockstep.region(a.body), lockstep.region(b.body), pairing)
+        shared = [p for p in pairs if self._begins_alike(given, mine, other, its, *p)]
+        unlike = frozenset(pairs) - frozenset(shared)
         iteration = 0
         while True:
             frames = (*outer, (a, iteration))
             # Each value of the first iterations, then results, unless these differ.
             step = lockstep.run if iteration < _FIRST_ITERATIONS else lockstep.run_whole
-            on, on_too = step(a.condition, [mine], b.condition, [its], frames)
+            on, on_too = step(a.condition, [mine], b.condition, [its], frames, (), unlike)
             if bool(on) != bool(on_too):
                 raise _OutOfStep
             if not on:
                 return mine, its
-            mine, its = step(a.body, [mine], b.body, [its], frames, shared)
+            mine, its = step(a.body, [mine], b.body, [its], frames, shared, unlike)
             its = _with_elements(its, mine, shared)
             iteration += 1
+
+    def _begins_alike(
+        self, given: Node, mine: Any, other: Node, its: Any, number: int, its_number: int
+    ) -> bool:
+        """True if elements of the states of two loops begin with the same value.
+
+        Passes hoist what does not change into elements that are free, of which these began
+        otherwise. Raises _Found where an element begins with what is to be the same value.
+        """
+        if not isinstance(mine, tuple) or not isinstance(its, tuple):
+            return True
+        if self._lockstep.are_same(mine[number], its[its_number]):
+            return True
+        tree, its_tree = given.operands[0], other.operands[0]
+        if isinstance(tree, tuple) and isinstance(its_tree, tuple):
+            want, got = tree[number], its_tree[its_number]
+            if isinstance(want, Node) and isinstance(got, Node) and want.is_array:
+                if got.is_array and is_made_of(got, want):
+                    found = self._beside.tolerance.compare(its[its_number], mine[number])
+                    raise _Found(blamed(self._beside, want, got, mine[number], found))
+        return False
 
     def _branch(
         self, given: Node, mine: Sequence[Any], other: Node, its: Sequence[Any], outer: Frames

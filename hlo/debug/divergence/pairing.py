@@ -1,12 +1,12 @@
 """Which values of two computations stand for the same: by structure, by names, by source positions.
 
-Passes keep the name of what they leave, and the place in the text of what they rewrite. What
-neither says is found from operands and from users.
+Passes keep the name of what they leave, and the span of what they rewrite, with the call sites of
+what they inline. What neither says is found from operands and from users.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 
 from hlo.debug.divergence.nodes import Actions, Node, Region, flat, leaves
@@ -14,18 +14,21 @@ from hlo.ir import Instruction
 from hlo.values.types import ArrayShape
 
 CONTROL = frozenset({"while", "conditional"})
+# Pairs of elements of the states of two loops, by their numbers.
+Elements = frozenset[tuple[int, int]]
 
 
 class Pairing:
     """Pairs of nodes of two regions, the given one and the other.
 
     of: the given node for a node of the other region. claimed: the other way around, the last
-    where there are several. known: pairs of instructions from elsewhere.
+    where there are several. known: pairs of instructions from elsewhere. unlike: elements of the
+    parameters, the states of two loops, that are no pairs.
     """
 
     def __init__(
         self, given: Region, other: Region, actions: Actions,
-        known: Mapping[Instruction, Instruction] | None = None,
+        known: Mapping[Instruction, Instruction] | None = None, unlike: Elements = frozenset(),
     ) -> None:  # fmt: skip
         self.of: dict[Node, Node] = {}
         self.claimed: dict[Node, Node] = {}
@@ -33,6 +36,7 @@ class Pairing:
         self._given, self._other = given, other
         self._actions = actions
         self._known = known or {}
+        self._unlike = unlike
         self._by_path: dict[tuple[str, ...], Node] = {n.path: n for n in given.nodes}
         self._by_inst: dict[Instruction, list[Node]] = defaultdict(list)
         for node in given.nodes:
@@ -41,6 +45,10 @@ class Pairing:
         for node in given.nodes:
             if node.opcode != "parameter":
                 self._by_action[self._action(node, None)].append(node)
+        self.places = Places(given)
+        self._inlined = Counter(
+            (place, n.opcode) for n in other.nodes if len(place := self.places.of(n)) > 1
+        )
         for p, q in zip(given.parameters, other.parameters, strict=False):
             if p.shape == q.shape or (p.is_array and _same_array(p, q)):
                 self._pair(p, q)
@@ -62,7 +70,7 @@ class Pairing:
     def _is_exact(self, node: Node) -> bool:
         partner = self.of.get(node)
         if partner is None or node.opcode == "parameter":
-            return partner is not None
+            return partner is not None and (partner.is_array or not self._unlike)
         if self._actions.key(node.inst) != self._actions.key(partner.inst):
             return False
         mine, its = list(node.operand_nodes()), list(partner.operand_nodes())
@@ -73,8 +81,21 @@ class Pairing:
         )
 
     def _pair(self, given: Node, other: Node) -> None:
+        if self._unlike and self._are_unlike(given, other):
+            return
         self.of[other] = given
         self.claimed[given] = other
+
+    def _are_unlike(self, given: Node, other: Node) -> bool:
+        """True for elements of two states that are no pair."""
+        if not given.opcode == other.opcode == "get-tuple-element":
+            return False
+        mine, its = given.operands[0], other.operands[0]
+        return (
+            mine in self._given.parameters
+            and its in self._other.parameters
+            and (given.inst.tuple_index, other.inst.tuple_index) in self._unlike
+        )
 
     def _action(self, node: Node, partners: Mapping[Node, Node] | None) -> Hashable:
         operands = tuple(
@@ -102,13 +123,18 @@ class Pairing:
             return next((n for n in self._by_inst[known] if n.callers == ()), None) or next(
                 iter(self._by_inst[known]), None
             )
+        place = self.places.of(node)
+        if self._inlined.get((place, node.opcode)) == 1:
+            # Inlined, and no rewrite has made others of this kind of it.
+            found = self.places.at(place)
+            return found if found is not None and found.opcode == node.opcode else None
         found = self._by_path.get(node.path)
         if found is None:
             return None
-        a, b = found.inst.span, node.inst.span
-        if a is not None and b is not None and a.source is b.source and a.start != b.start:
+        mine = self.places.of(found)
+        if place != mine and found.inst.span is not None and _share_text(found, node):
             return None  # a name that became free, and was given again
-        if b is None and a is not None and found.opcode != node.opcode:
+        if not place and mine and found.opcode != node.opcode:
             return None
         return found
 
@@ -134,29 +160,34 @@ class Pairing:
                 if a.opcode == "constant":
                     if stands_at(a, b):
                         self._pair(a, b)
-                elif a.opcode == b.opcode or b.inst.span is None:
+                elif b.inst.span is None or (a.opcode == b.opcode and not self._is_another(a, b)):
                     self._pair(a, b)
+
+    def _is_another(self, given: Node, other: Node) -> bool:
+        """True if a node is, by its place, another one of the given region."""
+        found = self.places.at(self.places.of(other))
+        return found is not None and found is not given and found.opcode == other.opcode
 
     def _by_span(self) -> None:
         """Pair what a pass has made with what it was made of, which stands at the same place.
 
         A rewrite makes operands before results: the last one with the shape is the value.
         """
-        places: dict[Hashable, list[Node]] = defaultdict(list)
+        places: dict[Place, list[Node]] = defaultdict(list)
         for node in self._given.nodes:
             if node not in self.claimed and node.inst.span is not None:
-                places[_place(node)].append(node)
-        copies: dict[tuple[Hashable, str], Node] = {}
+                places[self.places.of(node)].append(node)
+        copies: dict[tuple[Place, str], Node] = {}
         for node in reversed(self._other.nodes):
-            if node in self.of or node.inst.span is None or node.opcode == "constant":
+            place = self.places.of(node)
+            if node in self.of or not place or node.opcode == "constant":
                 continue
-            place = _place(node)
             # Fusions have copies of what they compute again, under its name.
             twin = copies.get((place, node.inst.name))
             if twin is not None and twin.callers != node.callers and twin.shape == node.shape:
                 self.of[node] = self.of[twin]
                 continue
-            inner = any(u.inst.span is not None and _place(u) == place for u in node.users)
+            inner = any(self.places.of(u) == place for u in node.users)
             for candidate in reversed(places.get(place, ())):
                 if inner and candidate.opcode != node.opcode:
                     continue
@@ -166,10 +197,46 @@ class Pairing:
                     break
 
 
-def _place(node: Node) -> Hashable:
-    span = node.inst.span
-    assert span is not None
-    return id(span.source), span.start
+# The span of an instruction and those of the calls that lead to it; empty without a span.
+Place = tuple[int, ...]
+
+
+class Places:
+    """Where nodes come from: their spans, and the call sites that they are seen or inlined at."""
+
+    def __init__(self, given: Region) -> None:
+        self._sites = {
+            id(c.span.original) for n in given.nodes for c in n.callers if c.span is not None
+        }
+        self._known: dict[Node, Place] = {}
+        self._nodes = {place: n for n in given.nodes if (place := self.of(n))}
+
+    def of(self, node: Node) -> Place:
+        """Return the place of a node of either region."""
+        found = self._known.get(node)
+        if found is None:
+            found = self._known[node] = self._place(node)
+        return found
+
+    def at(self, place: Place) -> Node | None:
+        """Return the node of the given region at a place."""
+        return self._nodes.get(place)
+
+    def _place(self, node: Node) -> Place:
+        span = node.inst.span
+        if span is None:
+            return ()
+        sites = list(span.call_sites)
+        for caller in reversed(node.callers):
+            # Fusions that passes have made are no call sites of the given module.
+            if caller.span is not None and id(caller.span.original) in self._sites:
+                sites += [caller.span.original, *caller.span.call_sites]
+        return (id(span.original), *map(id, sites))
+
+
+def _share_text(given: Node, other: Node) -> bool:
+    a, b = given.inst.span, other.inst.span
+    return a is not None and b is not None and a.source is b.source
 
 
 def stands_at(given: Node, other: Node) -> bool:
@@ -179,13 +246,13 @@ def stands_at(given: Node, other: Node) -> bool:
         return True
     if a.span is None or b.span is None:
         return a.span is b.span
-    return a.span.source is not b.span.source or a.span.start == b.span.start
+    return a.span.source is not b.span.source or a.span.original is b.span.original
 
 
 def is_made_of(other: Node, given: Node) -> bool:
     """True if a pass has made one at the place of the other in the text."""
     a, b = given.inst.span, other.inst.span
-    return a is not None and b is not None and a.source is b.source and a.start == b.start
+    return a is not None and b is not None and a.original is b.original
 
 
 def _fits(given: Node, other: Node) -> bool:

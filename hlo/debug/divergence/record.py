@@ -16,7 +16,7 @@ from hlo.testing.compare import Comparison
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first instruction where two runs part; `hlo.first_divergence` returns it.
+    """The first instruction where two runs diverge; `hlo.first_divergence` returns it.
 
     kind: `instruction`, one that gives different results for the same operands; `together`, several
     that do when they run as one program, `instruction` being where it shows; `growth`, none that
@@ -67,7 +67,7 @@ class Divergence:
                 f"{sides} differ, but no instruction does on the same operands: "
                 "small differences grow"
             )
-        where = f"{sides} part at {self.instruction} ({self.opcode})"
+        where = f"{sides} diverge at {self.instruction} ({self.opcode})"
         return where + (", compiled with what is around it" if self.kind == "together" else "")
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Native code for the bulk of a comparison: which values of two regions are apart at all.
+"""Native code for the bulk of a comparison: which values of two regions differ at all.
 
 The nodes of the other region are taken in chunks. A chunk is one program: the given region's values
 that it needs and that are not there yet, what the other region makes of them, and how these
@@ -61,7 +61,7 @@ class Program:
 
     arguments: the nodes whose values are its parameters, those of the given region first: so many.
     kept: the nodes of the given region whose values are its first results. compared: the nodes of
-    the other region that the further results, true where they are apart, are about.
+    the other region that the further results, true where they differ, are about.
     """
 
     module: Module
@@ -93,7 +93,7 @@ class Screen:
         self._is_interpreted = given_is_interpreted
 
     def chunk(self, start: int) -> tuple[list[Node], int]:
-        """Compare the nodes from one on; returns those that are apart, and where the next starts.
+        """Compare the nodes from one on; returns those that differ, and where the next starts.
 
         A loop or branch to be looked into ends a chunk, is in none, and is itself returned.
         """

@@ -1,4 +1,4 @@
-"""The search for the first instruction where two runs part.
+"""The search for the first instruction where two runs diverge.
 
 Between the two runs lie modules and machines: what passes made of the module, another module, what
 executes it. Each step is looked at by itself: modules beside each other on the interpreter
@@ -18,7 +18,7 @@ from hlo.debug.divergence.lockstep import Lockstep, Suspect, unsupported
 from hlo.debug.divergence.record import Divergence
 from hlo.debug.divergence.screen import Execute, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.segments import Machine, Wrong
-from hlo.debug.divergence.sides import Side, native
+from hlo.debug.divergence.sides import Listing, Side, native
 from hlo.debug.divergence.tolerance import Tolerance
 from hlo.debug.trace.origin import origin
 from hlo.debug.trace.record import Frame
@@ -39,10 +39,12 @@ from hlo.values.types import without_layout
 
 @dataclass
 class Search:
-    """Looks for where two runs part.
+    """Looks for where two runs diverge.
 
     left, right: the runs; names are those of the left module. arguments: checked values. tell: is
-    told how far the search is, from time to time.
+    told how far the search is, from time to time. undecided: set where all results agree and a
+    value on the way to them does not: it is wrong and no result shows it, or it was compared with
+    one that it does not stand for.
     """
 
     left: Side
@@ -52,12 +54,15 @@ class Search:
     threads: int | None = None
     host: Host | None = None
     tell: Callable[[str], None] = lambda _: None
+    undecided: Divergence | None = field(default=None, init=False)
+    # What differs inside of a loop or branch whose result agrees.
+    _inside: Divergence | None = field(default=None, init=False)
     # The results of both sides, by name.
     _leaves: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     _natively: Execute | None = None
 
     def first(self) -> Divergence | None:
-        """Return the first divergence, or None where the results agree and all that leads to them.
+        """Return the first divergence, or None where the results agree.
 
         Raises HloError.
         """
@@ -69,16 +74,20 @@ class Search:
         results = self._beside_the_reference()
         if isinstance(results, Divergence):
             return results
+        divergence = None
         if results is None:
             results = self._results()
-            found = self._modules(results) or self._passes(results)
-            if found is not None:
-                return found
+            divergence = self._modules(results) or self._passes(results)
+        if divergence is not None and not _agree(results):
+            return divergence
         results = self._judged(results)
-        if all(c.same for c in results.values()):
+        if _agree(results):
+            self.undecided = divergence or self._inside
             return None
-        return self._machines(results) or Divergence(
-            "growth", self.left.name, self.right.name, "rounding", results=results
+        return (
+            self._machines(results)
+            or self._inside
+            or Divergence("growth", self.left.name, self.right.name, "rounding", results=results)
         )
 
     def _need_alike(self) -> None:
@@ -124,10 +133,14 @@ class Search:
             return None
         lockstep = self._lockstep(plain.given, other.made, interprets=True)
         suspect, want = lockstep.beside(self.arguments)
-        if suspect is not None:  # results would take as long again
+        got = self._run(other, self.arguments)
+        if suspect is not None:
+            # On the interpreter they would take as long again, unless this is no divergence.
+            natively = self._run(replace(plain, backend=NATIVE), self.arguments)
+            if _agree(self._compared(*((natively, got) if plain is a else (got, natively)))):
+                return None
             found = self._divergence(suspect, "passes", {}, swapped=other is self.right)
             return _with_rules(found, other, suspect)
-        got = self._run(other, self.arguments)
         return self._compared(*((want, got) if plain is a else (got, want)))
 
     def _lockstep(
@@ -143,7 +156,7 @@ class Search:
 
     def _judged(self, found: Mapping[str, Comparison]) -> Mapping[str, Comparison]:
         """Return how results compare where what the inputs' last places change is no difference."""
-        if self.tolerance.is_given or all(c.same for c in found.values()):
+        if self.tolerance.is_given or _agree(found):
             return found
 
         def nearby() -> Mapping[str, Any]:
@@ -182,11 +195,10 @@ class Search:
             from hlo.analysis.matching import match_modules
 
             known = {b: a for a, b in match_modules(given, other).pairs}
-        lockstep = self._lockstep(given, other, known)
-        suspect = lockstep.first(self.arguments)
+        # What the search takes for right is the left side's.
+        suspect = self._first(self._lockstep(given, other, known), "module", results, swapped=True)
         if suspect is None:
             return None
-        # What the search takes for right is the left side's.
         return self._divergence(suspect, "module", results, swapped=True)
 
     def _passes(self, results: Mapping[str, Comparison]) -> Divergence | None:
@@ -194,12 +206,22 @@ class Search:
         for side in (self.left, self.right):
             if side.made is side.given or self._is_equally_made(side):
                 continue
-            lockstep = self._lockstep(side.given, side.made)
-            suspect = lockstep.first(self.arguments)
+            lockstep, swapped = self._lockstep(side.given, side.made), side is self.right
+            suspect = self._first(lockstep, "passes", results, swapped=swapped)
             if suspect is not None:
-                found = self._divergence(suspect, "passes", results, swapped=side is self.right)
-                return _with_rules(found, side, suspect)
+                found = self._divergence(suspect, "passes", results, swapped=swapped)
+                return found if _agree(results) else _with_rules(found, side, suspect)
         return None
+
+    def _first(
+        self, lockstep: Lockstep, between: str, results: Mapping[str, Comparison], *, swapped: bool
+    ) -> Suspect | None:
+        """Return the first suspect of two modules, and keep what a loop or branch hides."""
+        suspect = lockstep.first(self.arguments)
+        if suspect is None and lockstep.hidden and self._inside is None:
+            hidden = lockstep.hidden[0]
+            self._inside = self._divergence(hidden, between, results, swapped=swapped)
+        return suspect
 
     def _is_equally_made(self, side: Side) -> bool:
         other = self.left if side is self.right else self.right
@@ -253,6 +275,10 @@ class Search:
         )  # fmt: skip
 
 
+def _agree(results: Mapping[str, Comparison]) -> bool:
+    return all(c.same for c in results.values())
+
+
 def _share_names(a: Module, b: Module) -> bool:
     """True if most instructions have the name of one of the other module, of the same opcode."""
     names = {(i.name, i.opcode) for i in a.instructions()}
@@ -265,7 +291,10 @@ def _computation(inst: Instruction) -> str:
 
 
 def _location(inst: Instruction) -> SourceLocation:
-    return source_location(inst)
+    location = source_location(inst)
+    if inst.span is not None and isinstance(inst.span.source, Listing):
+        return replace(location, hlo_file=None, hlo_line=None)
+    return location
 
 
 def _frames(frames: Sequence[tuple[Instruction, int | None]]) -> tuple[Frame, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hlo.analysis.devices import devices_of
 from hlo.compiler.backends import NATIVE, REFERENCE, names
-from hlo.errors import HloError, did_you_mean
+from hlo.errors import HloError, InstructionSpan, Source, did_you_mean
 from hlo.host import Host, run_together
 from hlo.ir import Module
 from hlo.passes import run_pipeline
@@ -27,8 +27,8 @@ class Side:
     """A run of a module.
 
     name: as it was asked for. backend: `reference`, `compiled`, `xla`, or a machine of a package.
-    passes: the pipeline in front of it, empty for none. given: the module before passes; made: the
-    one after them.
+    passes: the pipeline in front of it, empty for none. given: the module before passes, with a
+    span for each instruction; made: the one after them.
     """
 
     name: str
@@ -158,8 +158,37 @@ def make_side(name: str, backend: str, passes: str, module: Module, verify: str)
     """Return a side, its passes run. Raises HloError."""
     _need_backend(name, backend)
     verify_as(module, verify)
+    module = with_own_spans(module)
     made = module
     if passes:
         made = module.clone()
         run_pipeline(made, pipeline_of(passes, fuses=False))
     return Side(name, backend, passes, module, made)
+
+
+class Listing(Source):
+    """The text of a module that has none: its instructions, one a line."""
+
+
+def with_own_spans(module: Module) -> Module:
+    """Return a module whose instructions have a span each, by which passes' copies are told.
+
+    That is a copy if some have none, or share one: in modules of a builder, of a protocol buffer,
+    or that passes made.
+    """
+    spans = [i.span for i in module.instructions()]
+    if len({id(s.original) for s in spans if s is not None}) == len(spans):
+        return module
+    module = module.clone()
+    insts = list(module.instructions())
+    lines = [f"{i.name} = {i.shape} {i.opcode}" for i in insts]
+    listing, at = Listing(module.name, "\n".join(lines)), 0
+    for inst, line in zip(insts, lines, strict=True):
+        span = inst.span
+        if span is None:
+            inst.span = InstructionSpan(listing, at, at + len(line))
+        else:
+            starts = span.operand_starts, span.attr_starts
+            inst.span = InstructionSpan(span.source, span.start, span.end, *starts)
+        at += len(line) + 1
+    return module
