@@ -20,6 +20,7 @@ from .command_line.common import (
     progress,
     verify_option,
 )
+from .command_line.options import Option
 from .command_line.passes import check_pipeline
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class _CompileTool(Tool):
     ".dylib; .obj, .lib, .dll; for GPUs .ptx, .cubin, .c, .o, .a, .ll.  May be given more than "
     "once; - is standard output.",
 )  # fmt: skip
-@click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
+@click.option("--emit", "shown_kind", cls=Option, requires="--output -",
+              type=click.Choice(list(EMITTED)), metavar="KIND",
               help="What -o - writes: obj (the default, for GPUs asm), asm, llvm-ir, llvm-bc, "
               "archive, shared.",
               )  # fmt: skip
@@ -109,10 +111,9 @@ class _CompileTool(Tool):
               help="Measure for about so long, 30 by default, which of equivalent ways to compute "
               "products is the fastest on this machine; results are the same.")  # fmt: skip
 @click.option("--tuning", metavar="FILE",
-              help="With --tune, where to keep what was found, else where it is "
-              "from.")  # fmt: skip
+              help="The tuning file: written with --tune, read otherwise.")  # fmt: skip
 @verify_option
-@click.option("--json", "as_json", is_flag=True,
+@click.option("--json", "as_json", is_flag=True, cls=Option, excludes=["--output -"],
               help="Print the files written, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
@@ -149,16 +150,14 @@ def main(
     from hlo.io.formats import is_module_file
 
     if not (outputs or header or example):
-        raise click.UsageError("Nothing to write: give -o, --header or --example.")
+        raise click.UsageError("There is nothing to write: give --output, --header or --example.")
     for output in outputs:
         if is_module_file(output):
-            raise click.UsageError(f"-o {output}: hlo-opt and hlo-translate write modules.")
-    if outputs.count(STDOUT) > 1 or (as_json and STDOUT in outputs):
-        raise click.UsageError("-o -: standard output has room for one thing.")
-    if shown_kind is not None and STDOUT not in outputs:
-        raise click.UsageError("--emit says what -o - writes; a file's name says it itself.")
+            raise click.UsageError(f"--output {output}: hlo-opt and hlo-translate write modules.")
+    if outputs.count(STDOUT) > 1:
+        raise click.UsageError("--output - can be given only once.")
     if embed is not None and not _has_launcher(triple, [*outputs, shown_kind or ""], example):
-        raise click.UsageError("--embed is of C programs for GPUs: .c, .o, .a, --example.")
+        raise click.UsageError("--embed requires a C program for a GPU: .c, .o, .a or --example.")
     try:
         given = [*(o for o in outputs if o != STDOUT), *([header] if header else [])]
         given += [tuning] if tuning is not None and tune is not None else []
@@ -203,7 +202,7 @@ def _symbol(name: str | None, outputs: list[str], file: str) -> str:
     if name is None:
         return symbol_of_file(outputs[0] if outputs else file)
     if not is_symbol(name):
-        raise click.UsageError(f"--name {name}: C has no function of this name")
+        raise click.UsageError(f"--name: {name!r} is not a valid C identifier")
     return name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +19,12 @@ from .command_line.common import (
     load,
     progress,
 )
+from .command_line.verdicts import Verdict, Verdicts, ci_options
 
 if TYPE_CHECKING:
     from hlo.analysis.simulation.machine import Machine
     from hlo.debug.difference import Difference
+    from hlo.ir import Module
 
 # The colours of a line by its first character that is no space.
 _COLOURS = {"-": "red", "+": "green", "<": "yellow", ">": "yellow", "@": "cyan"}
@@ -56,10 +59,11 @@ _EXIT_CODES = (
               "overhead=0s for each kernel.")  # fmt: skip
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
               show_default=True, help="Colours in the text; auto: on a terminal.")  # fmt: skip
+@ci_options("whether the modules match", "Print errors only: the exit status tells of differences.")
 @common_options
 def main(
     a: str, b: str | None, passes: str | None, metadata: bool, every: bool, html: str | None,
-    as_json: bool, machine: str | None, color: str,
+    as_json: bool, machine: str | None, color: str, quiet: bool, **rest: Any,
 ) -> int:  # fmt: skip
     """Show what changed from the module in FILE to the one in OTHER.
 
@@ -78,21 +82,39 @@ def main(
     from hlo.errors import HloError
 
     if b is None and passes is None:
-        raise click.UsageError("OTHER is missing: a second module, or --passes of what runs on it.")
+        raise click.UsageError("A second module is needed: give OTHER, or --passes.")
     if a == b == "-":
-        raise click.UsageError("standard input is one module: only one of both can be -.")
+        raise click.UsageError("FILE and OTHER are both -; standard input has only one module.")
+    told = Verdicts.take("hlo-diff", rest, [name for name in (a, b) if name not in (None, "-")])
+    file, what = (a, "is unchanged") if b is None else (b, f"matches {a}")
     try:
         difference = _compared(a, b, passes, html, metadata, machine)
     except HloError as e:
+        told.add_error(file, what, e)
+        told.conclude()
         return fail(e, a if b is None else f"{a}, {b}", as_json=as_json)
     if as_json:
         emit_json(difference.to_json())
-    else:
-        from hlo.debug.difference.text import SHOWN, report
-
-        text = report(difference, shown=None if every else SHOWN)
+    elif not quiet:
+        text = _report(difference, every)
         emit(_coloured(text) if _is_coloured(color) else text)
+    told.add(_verdicts(difference, file, what))
+    told.conclude()
     return BAD_INPUT if difference else 0
+
+
+def _report(difference: Difference, every: bool) -> str:
+    from hlo.debug.difference.text import SHOWN, report
+
+    return report(difference, shown=None if every else SHOWN)
+
+
+def _verdicts(difference: Difference, file: str, what: str) -> Iterator[Verdict]:
+    if difference:
+        text = _report(difference, every=False).strip()
+        yield Verdict(file, what, "differs", text.partition("\n")[0], text, file)
+    else:
+        yield Verdict(file, what)
 
 
 def _compared(
@@ -102,14 +124,16 @@ def _compared(
     """Return what changed, and write the page that is asked for. Raises HloError."""
     from hlo import diff, optimize
     from hlo.io.files import need_places, write_files
+    from hlo.io.formats import need_extension
     from hlo.support.memory import collector_paused
 
     where = _machine(machine)
     if html is not None:
+        need_extension(html, (".html", ".htm"), "--html")
         need_places([html], [name for name in (a, b) if name not in (None, "-")])
     with progress(f"hlo-diff {a} {b or ''}".rstrip()), collector_paused():
-        left = load(a)
-        right = left.clone() if b is None else load(b)
+        left, *others = _loaded([a] if b is None else [a, b])
+        right = others[0] if others else left.clone()
         names = (a, b or a)
         if passes is not None:
             right = optimize(right, passes, verify="lenient")
@@ -120,6 +144,22 @@ def _compared(
         if html is not None:
             write_files({html: difference.page().encode()})
     return difference
+
+
+def _loaded(files: Sequence[str]) -> list[Module]:
+    """Return the module in each file. Raises HloError with the errors of all of them."""
+    from hlo.errors import Diagnostic, HloError
+
+    modules: list[Module] = []
+    errors: list[Diagnostic] = []
+    for file in files:
+        try:
+            modules.append(load(file))
+        except HloError as e:
+            errors += e.diagnostics
+    if errors:
+        raise HloError(errors)
+    return modules
 
 
 def _machine(text: str | None) -> Machine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import io
 import os
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from .command_line.common import (
     read_source,
     show_error,
 )
+from .command_line.options import Option
+from .command_line.verdicts import Verdict, Verdicts, ci_options
+
+_CANONICAL, _NOT_CANONICAL = "is in canonical form", "not in canonical form"
 
 
 @click.command("hlo-fmt", cls=Tool, short_help="format HLO text", no_args_is_help=True)
@@ -29,13 +34,18 @@ from .command_line.common import (
               help="Write nothing; name the files that are not in canonical form, and exit with 1 "
               "if there are any.")  # fmt: skip
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
-@click.option("--json", "as_json", is_flag=True,
-              help="Print what came of each file, or its errors, as JSON on stdout.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, cls=Option, excludes=["--diff"],
+              help="Print which files changed, or their errors, as JSON on stdout.")  # fmt: skip
+@ci_options(
+    "whether each file is in canonical form", "Print errors and what --check rejects, no summary."
+)
 @common_options
-def main(files: tuple[str, ...], check: bool, diff: bool, as_json: bool) -> int:
+def main(
+    files: tuple[str, ...], check: bool, diff: bool, as_json: bool, quiet: bool, **rest: Any
+) -> int:
     """Bring HLO text into canonical form: files in place, standard input (-) to standard output.
 
-    FILE is HLO text or a folder, of which all files below named *.hlo are meant. Only white space
+    FILE is HLO text, or a directory, which is searched recursively for *.hlo. Only white space
     changes: comments and every word stay, in their order. A file that cannot be parsed stays as
     it is. Several modules in one file are separated by lines of `// -----`.
 
@@ -47,39 +57,52 @@ def main(files: tuple[str, ...], check: bool, diff: bool, as_json: bool) -> int:
     """
     from hlo.errors import HloError
 
-    if as_json and ("-" in files or diff):
-        raise click.UsageError("--json goes with files that are formatted in place or checked.")
-    found: list[dict[str, Any]] = []
-    for path in _paths(files):
+    if as_json and "-" in files:
+        raise click.UsageError("--json excludes -, whose text goes to standard output.")
+    paths = _paths(files)
+    told = Verdicts.take("hlo-fmt", rest, paths)
+    reports: list[dict[str, Any]] = []
+    for path in paths:
         try:
-            changed = _formatted(path, check=check, diff=diff)
+            line = _formatted(path, check=check, diff=diff)
         except HloError as e:
-            found.append({"file": path, "errors": diagnostics_json(e)})
+            reports.append({"file": path, "errors": diagnostics_json(e)})
+            told.add_error(path, _CANONICAL, e)
             if not as_json:
                 show_error(e)
             continue
-        found.append({"file": path, "changed": changed})
-        if changed and check and not as_json:
-            note(f"{path}: not in canonical form")
+        reports.append({"file": path, "changed": line > 0})
+        told.add([_verdict(path, line if check else 0)])
+        if line and check and not as_json:
+            note(f"{path}: {_NOT_CANONICAL}")
+    told.conclude()
     if as_json:
-        emit_json({"files": found})
-    elif len(found) > 1:
-        note(_summary(found, check=check or diff))
-    is_bad = any("errors" in f or (check and f["changed"]) for f in found)
+        emit_json({"files": reports})
+    elif len(reports) > 1 and not quiet:
+        note(_summary(reports, check=check or diff))
+    is_bad = any("errors" in r or (check and r["changed"]) for r in reports)
     return BAD_INPUT if is_bad else 0
 
 
+def _verdict(path: str, line: int) -> Verdict:
+    """Return the verdict on a file, whose first line that would change is given; 0 for none."""
+    if not line:
+        return Verdict(path, _CANONICAL)
+    shown = ("", 0) if path == "-" else (path, line)
+    return Verdict(path, _CANONICAL, "not-canonical", _NOT_CANONICAL, "", *shown)
+
+
 def _paths(files: tuple[str, ...]) -> list[str]:
-    """Return the files that are meant, each once."""
-    found: dict[str, None] = {}
+    """Return the given files and those in the given directories, each once."""
+    paths: dict[str, None] = {}
     for name in files:
         below = sorted(Path(name).rglob("*.hlo")) if os.path.isdir(name) else [name]
-        found |= dict.fromkeys(map(str, below))
-    return list(found)
+        paths |= dict.fromkeys(map(str, below))
+    return list(paths)
 
 
-def _formatted(path: str, *, check: bool, diff: bool) -> bool:
-    """Format one file; returns whether it was not in canonical form."""
+def _formatted(path: str, *, check: bool, diff: bool) -> int:
+    """Format one file; returns the first line that changes, 0 if it was in canonical form."""
     from hlo.frontends.text.format import format_text
     from hlo.io.files import decode, write_text
 
@@ -95,7 +118,13 @@ def _formatted(path: str, *, check: bool, diff: bool) -> bool:
         emit(result)
     elif changed and not (check or diff):
         write_text(path, result)
-    return changed
+    return _first_difference(data.decode(errors="replace"), result) if changed else 0
+
+
+def _first_difference(old: str, new: str) -> int:
+    """Return the first line in which two texts differ, from 1."""
+    pairs = zip_longest(old.split("\n"), new.split("\n"))
+    return next((n for n, (a, b) in enumerate(pairs, 1) if a != b), 1)
 
 
 def _difference(old: str, new: str, name: str) -> str:
@@ -106,10 +135,10 @@ def _difference(old: str, new: str, name: str) -> str:
     )
 
 
-def _summary(found: list[dict[str, Any]], *, check: bool) -> str:
-    changed = sum(f.get("changed", False) for f in found)
-    bad = sum("errors" in f for f in found)
-    parts = [f"{changed} of {len(found)} files {'would change' if check else 'changed'}"]
+def _summary(reports: list[dict[str, Any]], *, check: bool) -> str:
+    changed = sum(r.get("changed", False) for r in reports)
+    bad = sum("errors" in r for r in reports)
+    parts = [f"{changed} of {len(reports)} files {'would change' if check else 'changed'}"]
     return ", ".join(parts + ([f"{bad} could not be parsed"] if bad else []))
 
 

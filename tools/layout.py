@@ -16,12 +16,14 @@ from .command_line.common import (
     emit_json,
     note,
 )
+from .command_line.options import Option
 
 if TYPE_CHECKING:
     import numpy as np
 
     from hlo.values.types import ArrayShape, TupleShape
 
+_ONE_ELEMENT = ("--svg", "--at", "--place")
 # The index of every place is part of --json up to so many places.
 _LISTED = 4096
 
@@ -31,18 +33,33 @@ _LISTED = 4096
 )
 @click.argument("shape")
 @click.option("--svg", metavar="FILE", help="Draw the layout to FILE.")
-@click.option("--at", metavar="I,J,..", help="Print only the place of this element.")
-@click.option("--place", metavar="N", type=click.IntRange(0),
+@click.option(
+    "--at",
+    cls=Option,
+    excludes=["--svg"],
+    metavar="I,J,..",
+    help="Print only the place of this element.",
+)
+@click.option("--place", cls=Option, excludes=["--svg", "--at"], metavar="N",
+              type=click.IntRange(0),
               help="Print only the element in this place of the buffer.")  # fmt: skip
 @click.option(
-    "--pack", metavar="IN", help="Convert the array in IN to a buffer with the layout of SHAPE."
+    "--pack",
+    cls=Option,
+    requires="--output",
+    excludes=_ONE_ELEMENT,
+    metavar="IN",
+    help="Convert the array in IN to a buffer with the layout of SHAPE.",
 )
 @click.option(
     "--unpack",
+    cls=Option,
+    requires="--output",
+    excludes=(*_ONE_ELEMENT, "--pack"),
     metavar="IN",
     help="Convert the buffer in IN, with the layout of SHAPE, to an array.",
 )
-@click.option("-o", "--output", metavar="OUT",
+@click.option("-o", "--output", cls=Option, requires=["--pack", "--unpack"], metavar="OUT",
               help="Output of --pack and --unpack: a .npy file, an .npz file with as many "
               "arrays as IN, or raw bytes.")  # fmt: skip
 @click.option("--limit", default=16, show_default=True, type=click.IntRange(4, 256), metavar="N",
@@ -73,14 +90,13 @@ def main(
     from hlo.errors import HloError
 
     files = [name for name in (pack, unpack) if name is not None]
-    if len(files) > 1 or bool(files) != (output is not None):
-        raise click.UsageError("-o OUT goes with one of --pack IN and --unpack IN.")
-    if sum(map(bool, (files, svg, at, place is not None))) > 1:
-        raise click.UsageError("--svg, --at, --place and --pack or --unpack: one of them.")
+    from hlo.io.formats import need_extension
     from hlo.values.layout.physical import array_shape, layout_errors, parse_shape
     from hlo.values.types import TupleShape
 
     try:
+        if svg is not None:
+            need_extension(svg, (".svg",), "--svg")
         with layout_errors():
             whole = parse_shape(shape)
             if isinstance(whole, TupleShape) and not (svg or files or padded or at or place):
@@ -200,7 +216,7 @@ def _index(option: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(i) for i in inside.split(",")) if inside else ()
     except ValueError:
-        raise click.UsageError(f"{option} {text}: numbers such as 2,3 are needed.") from None
+        raise click.UsageError(f"{option} {text} is not a list of numbers, such as 2,3.") from None
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -115,17 +115,20 @@ def main(
     from hlo.errors import HloError
     from hlo.frontends.sources import read_module
     from hlo.io.files import need_places
+    from hlo.io.formats import TEXT, need_extension
 
     start = time.perf_counter()
     place = output or _default_output(file)
     try:
+        need_extension(place, TEXT, "--output")
         need_places([place], [file, *([archive] if archive else [])])
         load_plugins(plugins)
         test = _test(**rest)
         runs = isinstance(test, OnInputs) and not rest["crash"]
         if (given or archive) and not runs:
             raise click.UsageError(
-                "--input and --inputs are for --check, --diverges, --pass and --crash alone."
+                f"{'--input' if given else '--inputs'} requires --check, --diverges, --pass or "
+                "--crash."
             )
         data, name = read_source(file)
         module = read_module(data, name)
@@ -191,7 +194,7 @@ def _test(
     if len(names) != 1:
         known = ", ".join(asked)
         raise click.UsageError(
-            f"{' and '.join(names)}: one test at a time." if names else f"One of {known} is needed."
+            f"{names[0]} excludes {names[1]}." if names else f"Give a test: one of {known}."
         )
     if command is not None:
         from hlo.debug.reduction.interestingness.command import Command

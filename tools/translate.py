@@ -80,10 +80,12 @@ def main(
     """
     from hlo.frontends.sources import module_content
     from hlo.io.files import write_files
-    from hlo.io.formats import is_module_file
+    from hlo.io.formats import MODULES, is_module_file, need_extension
 
+    if output != "-":
+        need_extension(output, MODULES, "--output")
     if emit_mhlo:
-        raise click.UsageError("--emit-mhlo: StableHLO is written, MHLO is not.")
+        raise click.UsageError("--emit-mhlo is not supported; StableHLO is written instead.")
     parts = []
     with progress(f"hlo-translate {file}"):
         for module, is_mlir in _modules(file, split):
@@ -93,7 +95,7 @@ def main(
             result = _result(direction, output, emit_proto, is_mlir=is_mlir)
             parts.append(_written(module, result, direction, form).encode())
     if is_module_file(output) and len(parts) != 1:
-        raise click.UsageError(f"--output {output}: it holds one module and nothing else.")
+        raise click.UsageError(f"--output {output}: a file of this format has one module.")
     content = f"\n{_SEPARATOR}\n".encode().join(parts)
     if output == "-":
         emit(content)
@@ -103,7 +105,11 @@ def main(
 
 
 def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
-    """Return the modules in a file, verified, and whether each was StableHLO."""
+    """Return the modules in a file, verified, and whether each was StableHLO.
+
+    Raises HloError with the errors of all of them.
+    """
+    from hlo.errors import Diagnostic, HloError
     from hlo.frontends.sources import read_module
     from hlo.io.files import decode
     from hlo.io.formats import MLIR, is_proto, is_stablehlo
@@ -118,13 +124,20 @@ def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
         for piece in pieces:
             before.append(before[-1] + piece.count("\n") + 1)
         parts = [("\n" * n + p).encode() for n, p in zip(before, pieces, strict=False) if p.strip()]
-    found = []
+    modules: list[tuple[Module, bool]] = []
+    errors: list[Diagnostic] = []
     for part in parts:
-        module = read_module(part, name)
-        verify(module)
+        try:
+            module = read_module(part, name)
+            verify(module)
+        except HloError as e:
+            errors += e.diagnostics
+            continue
         is_mlir = name.endswith(MLIR) or (not is_proto(part) and is_stablehlo(decode(part, name)))
-        found.append((module, is_mlir))
-    return found
+        modules.append((module, is_mlir))
+    if errors:
+        raise HloError(errors)
+    return modules
 
 
 def _result(direction: str | None, output: str, emit_proto: bool, *, is_mlir: bool) -> str:

@@ -16,6 +16,7 @@ from hlo.frontends.text import parse, print_module
 from hlo.io.files import decode, read_bytes, write_files
 from hlo.io.formats import (
     MLIR,
+    MODULES,
     PROTO_BYTES,
     PROTO_TEXT,
     is_mlir_bytecode,
@@ -23,6 +24,7 @@ from hlo.io.formats import (
     is_proto,
     is_proto_file,
     is_stablehlo,
+    need_extension,
 )
 from hlo.ir import Module
 from hlo.values.types import ArrayShape
@@ -121,6 +123,7 @@ def write_module(path: str | Path, module: Module) -> None:
 
 def module_content(name: str, module: Module) -> bytes:
     """Return a valid module in the format of a file's extension. Raises HloError."""
+    need_extension(name, MODULES)
     if name.endswith(MLIR):
         from hlo.frontends.stablehlo import to_stablehlo
 

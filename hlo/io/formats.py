@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+
+from hlo.errors import HloError
 
 # Extensions of protos, binary and text.
 PROTO_BYTES = (".pb", ".binpb")
 PROTO_TEXT = (".pbtxt", ".textproto", ".txtpb")
 # Those of StableHLO.
 MLIR = (".mlir", ".stablehlo")
+# Those of HLO text, and of files that modules are written to.
+TEXT = (".hlo", ".txt")
+MODULES = (*TEXT, *MLIR, *PROTO_BYTES, *PROTO_TEXT)
 # No text contains these, and every module's message contains some: the tags of its first fields.
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # How a text message begins, unlike HLO text: a field with a colon, or with a field inside it.
@@ -32,6 +39,23 @@ def is_proto_file(path: str) -> bool:
 def is_module_file(path: str) -> bool:
     """Tell by its name whether a file holds one module in a form that is not HLO text."""
     return is_proto_file(path) or path.endswith(MLIR)
+
+
+def need_extension(path: str, extensions: Sequence[str], option: str = "") -> None:
+    """Raise HloError, code `bad-output`, for a file whose extension is not one of some.
+
+    A name without an extension is fine: it may be a pipe. option: of a command, for the message.
+    """
+    suffix = PurePath(path).suffix
+    if suffix and not path.endswith(tuple(extensions)):
+        where = f"{option} {path}".lstrip()
+        raise HloError.at("bad-output", f"{where}: {unsupported_extension(suffix, extensions)}")
+
+
+def unsupported_extension(suffix: str, extensions: Iterable[str]) -> str:
+    """Return what is wrong with a name of an extension, or without one."""
+    said = f"unsupported extension {suffix!r}" if suffix else "no extension"
+    return f"{said}; use one of {', '.join(extensions)}"
 
 
 def is_proto(data: bytes) -> bool:

@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from hlo.errors import HloError, did_you_mean
+from hlo.io.formats import unsupported_extension
 from hlo.objects.archive import archive
 from hlo.objects.builtins import with_builtins
 from hlo.objects.example import cmake_lists, example, makefile
@@ -50,7 +51,7 @@ def kind_of(path: str, kinds: Mapping[str, str] = KINDS) -> str:
     suffix = PurePath(path).suffix
     if suffix not in kinds:
         raise HloError.at(
-            "bad-output", f"{path}: a name ends in one of {', '.join(kinds)}",
+            "bad-output", f"{path}: {unsupported_extension(suffix, kinds)}",
             hint=_GPU_HINTS.get(suffix) or did_you_mean(suffix, kinds),
         )  # fmt: skip
     return suffix

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hlo.errors import HloError
+from hlo.io.formats import need_extension
 from hlo.objects.header import header
 from hlo.objects.interface import Interface
 from hlo.objects.wrapper import SUFFIXES, wrapper
@@ -16,6 +17,7 @@ def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
     A path with the suffix of a C++ header is for the class, with the C header next to it. Raises
     HloError if two would have the same name.
     """
+    need_extension(path, (".h", *SUFFIXES), "--header")
     at, name = Path(path), Path(source).name
     found: dict[str, bytes] = {}
     c_header = at

@@ -177,8 +177,8 @@ def test_machines_differ() -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["-o", "m.xo"], "m.xo: a name ends in one of .o, .a"),
-        (["-o", "m"], "a name ends in one of"),
+        (["-o", "m.xo"], "m.xo: unsupported extension '.xo'; use one of .o, .a"),
+        (["-o", "m"], "m: no extension; use one of .o, .a"),
         (["-o", "missing/m.o"], "cannot write missing/m.o: no such file or directory"),
         (["-o", "m.o", "--header", "missing/m.h"], "cannot write missing/m.h"),
         (["--example", "scale.hlo"], "cannot make scale.hlo: file exists"),

@@ -83,7 +83,7 @@ def test_json() -> None:
 
 
 def test_usage() -> None:
-    assert "--json goes with files" in run("--json", "-", code=2).stderr
+    assert "--json excludes -" in run("--json", "-", code=2).stderr
     assert "no such file" in run("none.hlo", code=1).stderr
 
 

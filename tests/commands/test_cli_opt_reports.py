@@ -114,7 +114,7 @@ def test_statistics_of_collectives() -> None:
         (["--stats", "--network=bandwidth=0"], 1, "has to be more than 0 B/s [bad-value]"),
         (["--stats", "--network=latency=soon"], 1, "'soon' is not a number of s [bad-value]"),
         (["--stats", "--network=speed=1"], 1, "there is no setting speed [bad-value]"),
-        (["--network=latency=1us"], 2, "--network goes with --stats."),
+        (["--network=latency=1us"], 2, "--network requires --stats."),
     ],
 )
 def test_networks_that_are_none(flags: list[str], code: int, message: str) -> None:

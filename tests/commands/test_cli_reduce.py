@@ -221,7 +221,7 @@ def test_files_of_tests_that_are_ended_go(file: Path) -> None:
 
 def test_wrong_usage(file: Path) -> None:
     assert run("m.hlo").exit_code == 2
-    assert "nan is no number" in run("m.hlo", "--check", "--timeout", "nan").stderr
+    assert "nan is not a number" in run("m.hlo", "--check", "--timeout", "nan").stderr
     assert run("m.hlo", "--check", "--crash").exit_code == 2
     assert "[bad-command]" in run("m.hlo", "--test", "no-such-command").stderr
     assert "[unknown-pass]" in run("m.hlo", "--pass", "no-such-pass").stderr

@@ -64,7 +64,7 @@ def test_each_device_may_have_inputs_of_its_own() -> None:
     assert "{2, 4}" in run("sum.hlo", "--inputs", "a.npz").stdout
     wrong = run("sum.hlo", *["--inputs", "a.npz"] * 3)
     assert wrong.exit_code == 2
-    assert "3 times, the run has 2 devices" in wrong.output
+    assert "3 times for 2 devices; give it once" in wrong.output
 
 
 def test_random_inputs_are_the_same_unless_they_shall_differ() -> None:
@@ -81,7 +81,7 @@ def test_random_inputs_are_the_same_unless_they_shall_differ() -> None:
 def test_check_compares_all_devices() -> None:
     result = run("sum.hlo", "--check", "--random-by-device")
     assert result.exit_code == 0
-    assert "2 of 2 results are the interpreter's" in result.stderr
+    assert "2 of 2 results match the interpreter" in result.stderr
     found = json.loads(run("sum.hlo", "--check", "--json").stdout)
     assert found["devices"] == 2
     assert list(found["check"]) == ["device0.out0", "device1.out0"]

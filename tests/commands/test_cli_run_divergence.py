@@ -106,9 +106,9 @@ def test_xla() -> None:
         (["--first-divergence=none.hlo"], 1, "bad-file"),
         (["--first-divergence=none.npz"], 1, "bad-file"),
         (["--first-divergence=compiled{passes=none}"], 1, "unknown-pass"),
-        (["--first-divergence", "--check"], 2, "without --check"),
-        (["--first-divergence", "--find-nan"], 2, "without --trace"),
-        (["--divergence-dir", "d"], 2, "says where"),
+        (["--first-divergence", "--check"], 2, "--first-divergence excludes --check."),
+        (["--first-divergence", "--find-nan"], 2, "--first-divergence excludes --find-nan."),
+        (["--divergence-dir", "d"], 2, "--divergence-dir requires --first-divergence."),
     ],
 )
 def test_what_cannot_be_compared_is_said(flags: list[str], code: int, words: str) -> None:

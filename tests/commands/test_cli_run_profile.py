@@ -137,12 +137,18 @@ def test_compilation_is_divided_into_stages_passes_and_parts() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("m.hlo", "--profile=p.xyz"), "a name ending in .trace.json"),
-        (("m.hlo", "--profile-format=json"), "says how --profile is written"),
-        (("m.hlo", "devices.hlo", "--profile=p.json"), "several files"),
+        (("m.hlo", "--profile=p.xyz"), "unsupported extension '.xyz'; use one of .trace.json"),
+        (
+            ("m.hlo", "--profile-format=json"),
+            "--profile-format requires --profile or --profile-compile.",
+        ),
+        (("m.hlo", "devices.hlo", "--profile=p.json"), "--profile=p.json takes one FILE, not 2."),
         (("m.hlo", "--profile", "--profile-format=svg"), "'svg' is not one of"),
-        (("m.hlo", "--profile-compile", "--backend=reference"), "native code is compiled"),
-        (("m.hlo", "--profile=p.json", "--profile-compile=p.json"), "a file each"),
+        (
+            ("m.hlo", "--profile-compile", "--backend=reference"),
+            "--profile-compile requires --backend compiled.",
+        ),
+        (("m.hlo", "--profile=p.json", "--profile-compile=p.json"), "need different files"),
     ],
 )
 def test_what_cannot_be_is_said(args: tuple[str, ...], message: str) -> None:

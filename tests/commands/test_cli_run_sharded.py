@@ -59,7 +59,7 @@ def test_whole_arrays(backend: str, inputs: dict[str, np.ndarray], tmp_path: Pat
 def test_it_is_checked_against_the_module_on_one_device() -> None:
     told = run("--check", text=MATMUL).stderr
     assert "out0: 60 elements" in told
-    assert "1 of 1 results are the interpreter's" in told
+    assert "1 of 1 results match the interpreter" in told
 
 
 def test_per_device(inputs: dict[str, np.ndarray]) -> None:
@@ -72,18 +72,22 @@ def test_per_device(inputs: dict[str, np.ndarray]) -> None:
 def test_shardings_from_flags(tmp_path: Path) -> None:
     flags = ["--partition", "devices=2,2", "--shard", "x=0", "--shard", "arg1=-,1"]
     told = run(*flags, "--shard", "out1=0+1", "--check", text=PLAIN)
-    assert "2 of 2 results are the interpreter's" in told.stderr
+    assert "2 of 2 results match the interpreter" in told.stderr
     shards = tmp_path / "shards.json"
     shards.write_text('{"x": [0, null], "y": [null, 1], "out1": [[0, 1]]}')
     told = run("--partition", "devices=2,2", "--shard", str(shards), "--check", text=PLAIN)
-    assert "2 of 2 results are the interpreter's" in told.stderr
+    assert "2 of 2 results match the interpreter" in told.stderr
 
 
 @pytest.mark.parametrize(
     ("flags", "status", "said"),
     [
-        (["--shard", "x=0"], 2, "--partition devices=... says over what"),
-        (["--partition", "4", "--shard", "x=0"], 2, "devices=N or devices=N,M,... is needed"),
+        (["--shard", "x=0"], 2, "--shard requires --partition."),
+        (
+            ["--partition", "4", "--shard", "x=0"],
+            2,
+            "--partition 4 is not of the form devices=N or devices=N,M,...",
+        ),
         (["--partition", "devices=2", "--shard", "x=1"], 1, "each of the 1 axes"),
         (["--partition", "devices=2", "--shard", "x=0,0"], 1, "can be used once"),
         (["--partition", "devices=2", "--shard", "x=-,-,0"], 1, "3 dimensions are cut"),
@@ -105,7 +109,7 @@ def test_a_sharding_over_other_devices_is_an_error() -> None:
 def test_the_example_of_the_page() -> None:
     told = CliRunner().invoke(main, [str(ROOT / "examples" / "mlp_2x2.hlo"), "--check"])
     assert told.exit_code == 0
-    assert "3 of 3 results are the interpreter's" in told.stderr
+    assert "3 of 3 results match the interpreter" in told.stderr
 
 
 # As XLA leaves it: scheduled or not, the parameters' shardings are those of the whole arrays.

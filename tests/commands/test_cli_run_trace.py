@@ -84,10 +84,10 @@ def test_a_nan_that_was_given() -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--trace", "--find-nan"], "one of them"),
-        (["--trace-only", "x"], "says what --trace shows"),
-        (["--trace", "--check"], "without --check"),
-        (["--trace=t.txt"], "ending in .npz or .json"),
+        (["--trace", "--find-nan"], "--find-nan excludes --trace."),
+        (["--trace-only", "x"], "--trace-only requires --trace."),
+        (["--trace", "--check"], "--trace excludes --check."),
+        (["--trace=t.txt"], "unsupported extension '.txt'; use one of .npz, .json"),
     ],
 )
 def test_usage(args: list[str], message: str) -> None:

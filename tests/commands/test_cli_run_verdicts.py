@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from hlo_tools.command_line.verdicts import Verdict, annotation, junit
 from hlo_tools.run.command import main
-from hlo_tools.run.verdict_files import Verdict, annotation, junit
 
 from hlo.testing.compare import compare
 from tests.harness.schemas import check_schema
@@ -54,7 +54,7 @@ def test_a_table_has_the_elements_that_are_furthest_off() -> None:
         "m.hlo: out1: 1 of 1 elements differ; worst at []: 7, 5 expected",
         "  index  expected  found  difference  relative  ulp",
         "  []            5      7           2       0.4    -",
-        "m.hlo: 0 of 2 results are those of bad.npz",
+        "m.hlo: 0 of 2 results match bad.npz",
     ]
 
 
@@ -105,8 +105,8 @@ def test_junit_has_a_case_for_each_result() -> None:
     [suite] = suites
     assert (suite.get("name"), suite.get("errors")) == ("m.hlo", "0")
     failed = {c.get("name"): c for c in suite if c.find("failure") is not None}
-    assert list(failed) == ["out0 is those of bad.npz", "out1 is those of bad.npz"]
-    case = failed["out0 is those of bad.npz"]
+    assert list(failed) == ["out0 matches bad.npz", "out1 matches bad.npz"]
+    case = failed["out0 matches bad.npz"]
     assert (case.get("file"), case.get("line")) == ("m.hlo", "4")
     failure = case.find("failure")
     assert failure is not None and failure.get("type") == "differs"
@@ -128,7 +128,7 @@ def test_github_shows_failures_at_their_lines(monkeypatch: pytest.MonkeyPatch) -
     lines = [s for s in run("--expect", "bad.npz").stderr.splitlines() if s.startswith("::")]
     first, second = lines
     assert first.startswith(
-        "::error file=m.hlo,line=4,col=3,title=out0 is those of bad.npz%3A differs::out0: 1 of 4 "
+        "::error file=m.hlo,line=4,col=3,title=out0 matches bad.npz%3A differs::out0: 1 of 4 "
     )
     assert "%0Aindex  expected" in first and "line=5," in second
     assert "::error" not in run("--expect", "good.npz").stderr
@@ -143,7 +143,7 @@ def test_annotations_are_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_xml_holds_what_xml_cannot() -> None:
-    text = junit([Verdict("a<b>&\0", 'x "1"', "differs", "\x1b[1m \ud800")])
+    text = junit("hlo-run", [Verdict("a<b>&\0", 'x "1"', "differs", "\x1b[1m \ud800")])
     [case] = xml.fromstring(text).iter("testcase")
     assert case.get("classname") == "a<b>&\ufffd"
     assert case[0].get("message") == "\ufffd[1m \ufffd"

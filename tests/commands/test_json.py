@@ -65,6 +65,7 @@ ENTRY main {
 REPORTS = [
     (["m.hlo"], "verdict"),
     (["m.hlo", "--quiet", "--passes=default"], "verdict"),
+    (["m.hlo", "scalar.hlo"], "verdicts"),
     (["sharded.hlo", "--report=page.html"], "verdict"),
     (["m.hlo", "--stats"], "statistics"),
     (["scalar.hlo", "--stats"], "statistics"),

@@ -163,7 +163,7 @@ def test_the_command_compares_with_the_interpreter(tmp_path: Path) -> None:
     file.write_text(SUMS)
     done = hlo_run(str(file), "--backend=gpu-emulated", "--check", "--seed=1")
     assert done.exit_code == 0, done.stderr
-    assert "2 of 2 results are the interpreter's" in done.stderr
+    assert "2 of 2 results match the interpreter" in done.stderr
 
 
 def test_the_command_shows_the_time_of_kernels(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import click
 import hlo
 
 from .completion import answer_shell, complete_files, install_option
+from .options import check_combinations
 from .spelling import meant, spelled
 
 if TYPE_CHECKING:
@@ -59,10 +60,11 @@ class Tool(click.Command):
             raise click.UsageError(
                 f"{e.message} Did you mean {' or '.join(found)}?", e.ctx
             ) from None
+        check_combinations(ctx, self.params)
         for param in self.params:
             value = ctx.params.get(param.name or "")
             if isinstance(value, float) and math.isnan(value):  # it is in any range
-                raise click.BadParameter("nan is no number.", ctx, param)
+                raise click.BadParameter("nan is not a number.", ctx, param)
         return rest
 
     def main(  # type: ignore[override]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -27,12 +28,18 @@ class PartitionReports:
     """
 
     def __init__(self, path: str | None) -> None:
+        from hlo.io.formats import unsupported_extension
+
         if path is not None and path != "-" and not path.endswith((".txt", ".json")):
             raise click.UsageError(
-                f"--report {path}: FILE.html, FILE.txt, FILE.json or - is needed."
+                f"--report {path}: "
+                + unsupported_extension(Path(path).suffix, (".html", ".txt", ".json", "-"))
             )
         self.path = path
         self._reports: list[Report] = []
+
+    def __len__(self) -> int:
+        return len(self._reports)
 
     @property
     def to_stdout(self) -> bool:

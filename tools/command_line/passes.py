@@ -38,11 +38,15 @@ class PassFlags:
         return cls(**{field.name: given.pop(field.name) for field in fields(cls)})
 
     @property
-    def any_without_passes(self) -> bool:
-        chosen = (
-            self.verify_each, self.validate, self.bisect_passes, self.time_passes, self.print_after
+    def without_passes(self) -> str | None:
+        """An option that was given although no passes run, None if there is none."""
+        names = (
+            "verify_each", "validate", "bisect_passes", "time_passes", "print_after", "dump_dir"
         )  # fmt: skip
-        return self.passes is None and bool(any(chosen) or self.dump_dir)
+        given = [name for name in names if getattr(self, name)]
+        if self.passes is not None or not given:
+            return None
+        return f"--{given[0].replace('_', '-')}"
 
 
 def pass_options(command: Callable[..., Any]) -> Callable[..., Any]:

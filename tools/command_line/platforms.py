@@ -55,7 +55,7 @@ def backend_of(platform: str) -> str:
     if name in ("gpu", "cuda"):
         return "gpu"
     if name not in _GPU | _OTHERS:
-        raise click.UsageError(f"there is no platform {platform!r}: cpu, or interpreter")
+        raise click.UsageError(f"unknown platform {platform!r}; use cpu, gpu or interpreter")
     raise HloError.at(
         "no-gpu", f"modules do not run on {platform} here",
         hint="--platform=cpu runs them on this processor, interpreter in the interpreter",

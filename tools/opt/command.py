@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,15 +17,16 @@ from ..command_line.common import (
     common_options,
     emit,
     emit_json,
-    fail,
     progress,
     read_source,
 )
 from ..command_line.debug_options import DebugOptions
+from ..command_line.options import Option
 from ..command_line.partition_report import PartitionReports
-from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
-from ..command_line.platforms import KNOWN, note_status, stage_of, target_of
-from .device_cost import device_cost
+from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options
+from ..command_line.platforms import KNOWN, stage_of, target_of
+from ..command_line.verdicts import Verdicts, ci_options
+from .file_errors import FileErrors
 from .memory_report import show_memory
 from .op_lists import list_operations, list_unsupported
 from .page_report import is_page, write_page
@@ -33,17 +35,19 @@ from .stages import (
     GPU_STAGES,
     STAGES,
     Machine,
-    is_compiled,
+    extensions,
     is_hlo,
     runs_passes,
-    stage_content,
 )
+from .work import Work
 
 if TYPE_CHECKING:
-    from hlo.frontends.text import PrintOptions
     from hlo.ir import Module
 
 _SEPARATOR = "// -----"
+_REPORTS = ("--stats", "--memory", "--signature", "--cost")
+# Reads a module. Raises HloError.
+Load = Callable[[], "Module"]
 _VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
 
 
@@ -117,11 +121,11 @@ class _OptTool(Tool):
     "--stats", "report", flag_value="stats",
     help="Print operation counts, costs, memory use, and what collectives send.",
 )  # fmt: skip
-@click.option("--network", metavar="bandwidth=B/s,latency=S",
+@click.option("--network", cls=Option, requires="--stats", metavar="bandwidth=B/s,latency=S",
               help="With --stats: what a device sends in a second, and how long a message takes "
               "at least.  [default: bandwidth=50GB/s,latency=2us]"
 )  # fmt: skip
-@click.option("--simulate", metavar="NAME=VALUE,...",
+@click.option("--simulate", cls=Option, excludes=_REPORTS, metavar="NAME=VALUE,...",
               help="Print a simulated run of the module on machines that are not here. NAMEs, with "
               "their defaults: devices (as the module), topology=switch (or ring, torus2d, "
               "torus:8x8, fat-tree:32, nodes:8), bandwidth=50GB/s, latency=2us, "
@@ -148,7 +152,7 @@ class _OptTool(Tool):
               help="Print the cost of each instruction of the entry computation, the most "
               "expensive first."
 )  # fmt: skip
-@click.option("--device", metavar="NAME",
+@click.option("--device", cls=Option, requires="--cost", metavar="NAME",
               help="With --cost: also what each kernel takes on a GPU that need not be here: "
               "a100, h100, h200 or rtx4090."
 )  # fmt: skip
@@ -157,9 +161,9 @@ class _OptTool(Tool):
               "pipeline. Of GPUs, it is the --target: nvptx64, amdgcn.")  # fmt: skip
 @click.option("--emit-proto", is_flag=True,
               help="Print the HloProto of the module as text, without passes.")  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Print errors only, not the module.")
+@ci_options("whether each file is valid", "Print errors only, not the module.")
 @click.option("--list-ops", is_flag=True, help="List the operations, and exit.")
-@click.option("--compiled", is_flag=True,
+@click.option("--compiled", is_flag=True, cls=Option, requires="--list-ops",
               help="With --list-ops: compile each operation in every element type, which takes "
               "minutes, and list those without native code.")  # fmt: skip
 @click.option(
@@ -211,94 +215,98 @@ def main(
         else:
             emit(_stages(form))
         return 0
-    if compiled:
-        raise click.UsageError("--compiled goes with --list-ops.")
-    if network is not None and report != "stats":
-        raise click.UsageError("--network goes with --stats.")
-    if device is not None and report != "cost":
-        raise click.UsageError("--device goes with --cost, and no other report.")
-    if simulate is not None:
-        if report is not None:
-            raise click.UsageError(f"--simulate and --{report} are two reports: one at a time.")
-        report = "simulate"
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
-    if is_page(partition_report):
-        return write_page(partition_report, files, passes=flags.passes, profile=profile,
-                          verify="lenient" if lenient or not verify else "strict",
-                          form=input_form, as_json=as_json)  # fmt: skip
+    verdicts = Verdicts.take("hlo-opt", rest, files)
+    errors = FileErrors(verdicts, as_json=as_json, notes_status=form == "xla")
     strictness = "lenient" if lenient or not verify else "strict"
-    if report == "memory":
+    if is_page(partition_report):
+        write_page(partition_report, files, errors, passes=flags.passes, profile=profile,
+                   verify=strictness, form=input_form, as_json=as_json)  # fmt: skip
+    elif profile is not None:
+        raise click.UsageError("--profile requires --report FILE.html.")
+    elif report == "memory":
         if target is not None:
             raise click.UsageError("--memory is of this machine's plan: it goes without --target.")
-        return show_memory(files, passes=flags.passes, verify=strictness, form=input_form,
-                           as_json=as_json)  # fmt: skip
-    if profile is not None:
-        raise click.UsageError("--profile goes with --report FILE.html.")
-    stage = stage_of(platform, stage, flags.passes)
-    machine = Machine(target_of(platform, target, is_for_gpu=stage in GPU_STAGES), cpu)
-    if emit_proto:
-        flags = replace(flags, passes=None)
-    elif flags.passes is None and runs_passes(stage):
-        flags = replace(flags, passes="default")
-    if flags.any_without_passes:
-        raise click.UsageError("This needs --passes, for example --passes=default.")
-    from hlo.errors import HloError
-    from hlo.frontends.sources import module_content
+        show_memory(files, errors, passes=flags.passes, verify=strictness, form=input_form,
+                    as_json=as_json)  # fmt: skip
+    else:
+        stage = stage_of(platform, stage, flags.passes)
+        if emit_proto:
+            flags = replace(flags, passes=None)
+        elif flags.passes is None and runs_passes(stage):
+            flags = replace(flags, passes="default")
+        if flags.without_passes is not None:
+            raise click.UsageError(
+                f"{flags.without_passes} requires --passes, for example --passes=default."
+            )
+        report = "simulate" if simulate is not None else report
+        holds_module = _holds_module(output, report, emit_proto, stage)
+        if holds_module and (split or len(files) > 1):
+            raise click.UsageError(f"--output {output}: a file of this format has one module.")
+        work = Work(
+            flags, debug_options, verify, lenient, PartitionReports(partition_report), extract,
+            output if holds_module else None, quiet and output in (None, "-"), report,
+            simulate or network or "", device, emit_proto, stage,
+            Machine(target_of(platform, target, is_for_gpu=stage in GPU_STAGES), cpu),
+            print_options(form, limit, rest, debug_options), as_json,
+        )  # fmt: skip
+        with progress(f"hlo-opt {' '.join(files)}"):
+            loads = [(file, partial(_modules, file, split, input_form)) for file in files]
+            _write(work, loads, errors, output, _separator(form, report, stage))
+    verdicts.conclude()
+    return errors.summary(len(files))
+
+
+def _holds_module(
+    output: str | None, report: str | None, emit_proto: bool, stage: str | None
+) -> bool:
+    """Return whether a file of one module is written, in the format of its extension.
+
+    Raises HloError for an extension that does not fit what is written.
+    """
+    from hlo.io.formats import is_module_file, need_extension
+
+    if output in (None, "-"):
+        return False
+    allowed = extensions(stage)
+    if report is not None:
+        allowed = (".txt", ".json")
+    elif emit_proto:
+        allowed = (".pbtxt", ".textproto", ".txtpb", ".txt")
+    need_extension(output, allowed, "--output")
+    return report is None and not emit_proto and is_hlo(stage) and is_module_file(output)
+
+
+def _write(
+    work: Work, loads: Sequence[tuple[str, Callable[[], Iterable[Load]]]], errors: FileErrors,
+    output: str | None, separator: bytes,
+) -> None:  # fmt: skip
+    """Write what comes of all files: to standard output, or to a file if there are no errors."""
     from hlo.io.files import write_files
-    from hlo.io.formats import is_module_file
 
     parts: list[bytes] = []
-    partitions = PartitionReports(partition_report)
-    options = print_options(form, limit, rest, debug_options)
-
-    def show(module: Module) -> bytes:
-        if report is not None:
-            if device is not None:
-                return device_cost(module, device, flags.passes, strictness, as_json).encode()
-            return _report(module, report, simulate or network or "", as_json).encode()
-        if emit_proto:
-            return _debug_string(module).encode()
-        if stage is not None and not is_hlo(stage):
-            return stage_content(module, stage, machine)
-        return _print(module, options).encode()
-
-    holds_one = output is not None and is_module_file(output)
-    if holds_one and (split or len(files) > 1 or report or emit_proto or not is_hlo(stage)):
-        raise click.UsageError(f"--output {output}: it holds one module and nothing else.")
-
-    def take(module: Module, number: int) -> None:
-        _verify(module, rules=verify, lenient=lenient)
-        if partition_report is not None:
-            module = partitions.partitioned(module)
-        if flags.passes is not None:
-            run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage),
-                       lenient=lenient)  # fmt: skip
-        if extract is not None:
-            module = _extract(module, extract)
-        if output is not None and holds_one:
-            parts.append(module_content(output, module))
-        else:
-            parts.append(b"" if quiet or partitions.to_stdout else show(module))
-
-    try:
-        with progress(f"hlo-opt {' '.join(files)}"):
-            for file in files:
-                for module in _modules(file, split, input_form):
-                    take(module, len(parts))
-        separator = b"" if partitions.to_stdout else _separator(form, report, stage)
-        content = separator.join(parts) + partitions.written(as_json)
-        if output not in (None, "-"):
-            write_files({output: content})
-    except HloError as e:
-        if form == "xla" and not as_json:
-            note_status(e)
-        return fail(e, file, as_json=as_json)
-    if as_json and report is None and not partitions.to_stdout:
-        emit_json({"file": file, "errors": []})
-    elif output in (None, "-"):
+    to_stdout, is_report = work.partitions.to_stdout, work.report is not None
+    for file, modules in loads:
+        with errors.within(file):
+            for load in modules():
+                with errors.within(file):
+                    parts.append(work.content(load(), len(parts)))
+        if file in errors and work.as_json and (is_report or to_stdout):
+            parts.append(json.dumps(errors.as_json(file)).encode() + b"\n")
+        errors.end_of(file)
+    is_file = output not in (None, "-")
+    content = (b"" if to_stdout or work.quiet else separator).join(parts)
+    if not errors or (to_stdout and work.partitions):
+        with errors.within(loads[-1][0]):
+            content += work.partitions.written(work.as_json)
+            if output is not None and is_file:
+                write_files({output: content})
+    if work.as_json and not is_report and not to_stdout:
+        verdicts = [errors.as_json(file) for file, _ in loads]
+        emit_json(verdicts if len(verdicts) > 1 else verdicts[0])
+    elif not is_file:
         emit(content)
-    return 0
 
 
 def _stages(form: str) -> str:
@@ -314,87 +322,20 @@ def _separator(form: str, report: str | None, stage: str | None) -> bytes:
     return f"{_SEPARATOR}\n\n".encode()
 
 
-def _modules(file: str, split: bool, form: str | None) -> Iterator[Module]:
-    """Yield the modules in a file, one if it is not to be split; places are those in the file."""
+def _modules(file: str, split: bool, form: str | None) -> Sequence[Load]:
+    """Return what reads each module in a file, one if it is not to be split.
+
+    Errors have the lines of the file. Raises HloError for a file that cannot be read.
+    """
     from hlo.frontends.sources import read_module
     from hlo.io.files import decode
 
     data, name = read_source(file)
     if not split:
-        yield read_module(data, name, form)
-        return
-    text = decode(data, name)
-    line = 0
-    for part in re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", text):
+        return [partial(read_module, data, name, form)]
+    loads, line = [], 0
+    for part in re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", decode(data, name)):
         if part.strip():
-            yield read_module(("\n" * line + part).encode(), name, form)
+            loads.append(partial(read_module, ("\n" * line + part).encode(), name, form))
         line += part.count("\n") + 1
-
-
-def _verify(module: Any, *, rules: bool, lenient: bool) -> None:
-    """Check a module, or its graph alone: nothing ends on computations that call themselves."""
-    from hlo.verifier import verify_as, verify_structure
-
-    if rules:
-        verify_as(module, "lenient" if lenient else "strict")
-    else:
-        verify_structure(module)
-
-
-def _debug_string(module: Module) -> str:
-    from hlo.frontends.proto import to_debug_string
-
-    return to_debug_string(module)
-
-
-def _print(module: Any, options: PrintOptions) -> str:
-    from hlo.frontends.text import print_module
-
-    return print_module(module, options)
-
-
-def _extract(module: Module, wanted: str) -> Module:
-    """Return the module of one instruction, given as [COMPUTATION/]NAME[:HEIGHT]."""
-    from hlo.errors import HloError, did_you_mean
-    from hlo.ir.extract import extract
-
-    name, colon, height = wanted.rpartition(":")
-    if not colon:
-        name, height = wanted, ""
-    if height and not height.isdecimal():
-        raise click.UsageError(f"--extract {wanted}: {height!r} is not a height.")
-    where, _, name = name.lstrip("%").rpartition("/")
-    comps = [c for c in module.computations if where in ("", c.name)]
-    # The entry first: names are unique in their computation only.
-    comps.sort(key=lambda c: c is not module.entry)
-    found = next((i for c in comps if (i := c.get(name)) is not None), None)
-    if found is None:
-        hint = did_you_mean(name, (i.name for c in comps for i in c))
-        raise HloError.at("unknown-instruction", f"there is no instruction {name}", None, hint)
-    return extract(found, int(height) if height else None)
-
-
-def _report(module: Module, report: str, settings: str, as_json: bool) -> str:
-    """Return a report as text. settings: of the network of `stats`, or of `simulate`."""
-    if report == "signature":
-        from .analysis import signature, signature_text
-
-        found = signature(module)
-        return _shown(found, signature_text(found), as_json)
-    if report == "simulate":
-        from hlo.reports.simulation import read_setup, simulated_run
-
-        run = simulated_run(module, read_setup(settings))
-        return _shown(run.as_dict(), str(run), as_json)
-    from hlo.analysis.network.costs import read_network
-    from hlo.reports.module import module_cost, statistics
-
-    if report == "stats":
-        stats = statistics(module, read_network(settings))
-        return _shown(stats.as_dict(), repr(stats), as_json)
-    cost = module_cost(module)
-    return _shown(cost.as_rows(), repr(cost), as_json)
-
-
-def _shown(found: Any, text: str, as_json: bool) -> str:
-    return (json.dumps(found) if as_json else text) + "\n"
+    return loads

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..command_line.common import emit, emit_json, fail, progress, read_source
+from ..command_line.common import emit, emit_json, progress, read_source
+from .file_errors import FileErrors
 
 
 def show_memory(
-    files: Sequence[str], *, passes: str | None, verify: str, form: str | None, as_json: bool
-) -> int:
-    """Print the memory timeline of the module in each file, with one run; returns the exit code."""
-    from hlo.errors import HloError
+    files: Sequence[str], errors: FileErrors, *, passes: str | None, verify: str, form: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Print the memory timeline of the module in each file, with one run."""
     from hlo.frontends.sources import read_module
     from hlo.profiler.memory import memory_timeline
 
     for file in files:
-        try:
-            with progress(f"hlo-opt --memory {file}"):
-                module = read_module(*read_source(file), form)
-                pipeline = "default" if passes is None else passes
-                found = memory_timeline(module, passes=pipeline, verify=verify)
-        except HloError as e:
-            return fail(e, file, as_json=as_json)
-        if as_json:
-            emit_json(found.to_json())
+        with errors.within(file), progress(f"hlo-opt --memory {file}"):
+            module = read_module(*read_source(file), form)
+            pipeline = "default" if passes is None else passes
+            timeline = memory_timeline(module, passes=pipeline, verify=verify)
+        errors.end_of(file)
+        if file in errors:
+            if as_json:
+                emit_json(errors.as_json(file))
+        elif as_json:
+            emit_json(timeline.to_json())
         else:
-            emit(found.table())
-    return 0
+            emit(timeline.table())

@@ -7,7 +7,8 @@ from typing import TypeGuard
 
 import click
 
-from ..command_line.common import emit_json, fail, note, progress, read_source
+from ..command_line.common import emit_json, note, progress, read_source
+from .file_errors import FileErrors
 
 
 def is_page(path: str | None) -> TypeGuard[str]:
@@ -16,26 +17,22 @@ def is_page(path: str | None) -> TypeGuard[str]:
 
 
 def write_page(
-    path: str, files: Sequence[str], *, passes: str | None, profile: str | None, verify: str,
-    form: str | None, as_json: bool,
-) -> int:  # fmt: skip
-    """Write the report of the module in a file; returns the exit code."""
+    path: str, files: Sequence[str], errors: FileErrors, *, passes: str | None, profile: str | None,
+    verify: str, form: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Write the report of the module in a file."""
     if len(files) != 1:
-        raise click.UsageError(f"--report {path}: one FILE is needed.")
+        raise click.UsageError(f"--report {path} takes one FILE, not {len(files)}.")
     from hlo.api import report
-    from hlo.errors import HloError
     from hlo.frontends.sources import read_module
 
     (file,) = files
-    try:
-        with progress(f"hlo-opt --report {path}"):
-            module = read_module(*read_source(file), form)
-            pipeline = "default" if passes is None else passes
-            report(module, path, passes=pipeline, profile=profile, verify=verify)
-    except HloError as e:
-        return fail(e, file, as_json=as_json)
+    with errors.within(file), progress(f"hlo-opt --report {path}"):
+        module = read_module(*read_source(file), form)
+        pipeline = "default" if passes is None else passes
+        report(module, path, passes=pipeline, profile=profile, verify=verify)
+    errors.end_of(file)
     if as_json:
-        emit_json({"file": file, "errors": []})
-    else:
+        emit_json(errors.as_json(file))
+    elif file not in errors:
         note(f"{module.name}: {path}")
-    return 0

@@ -38,6 +38,13 @@ STAGES = {
     "launches": "for GPUs: what the host does, in order, with the memory of each step",
     "ptx": "for GPUs of NVIDIA: the kernels in PTX",
 }
+# The extensions of files that a stage other than HLO is written to.
+_DOT, _JSON, _LLVM = (".dot", ".gv"), (".json",), (".ll",)
+_EXTENSIONS = {
+    "dot": _DOT, "html": (".html", ".htm"), "json": _JSON, "model-explorer": _JSON,
+    "llvm-before-optimizations": _LLVM, "llvm": _LLVM, "asm": (".s", ".asm"), "ptx": (".ptx",),
+}  # fmt: skip
+_OBJECT = (".o", ".obj")
 # What only GPUs have.
 GPU_STAGES = ("launches", "ptx")
 # What shows the HLO in another form.
@@ -54,6 +61,15 @@ def runs_passes(stage: str | None) -> bool:
 
 def is_hlo(stage: str | None) -> bool:
     return stage in (None, "parsed", "hlo", "optimized", "hlo-backend")
+
+
+def extensions(stage: str | None) -> tuple[str, ...]:
+    """Return the extensions of files that a stage may be written to."""
+    from hlo.io.formats import MODULES
+
+    if is_hlo(stage):
+        return MODULES
+    return _OBJECT if stage == "obj" else (*_EXTENSIONS.get(str(stage), ()), ".txt")
 
 
 def is_compiled(stage: str | None) -> bool:

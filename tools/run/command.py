@@ -23,11 +23,12 @@ from ..command_line.common import (
     verify_option,
 )
 from ..command_line.debug_options import DebugOptions
+from ..command_line.options import Option
 from ..command_line.passes import check_pipeline
 from ..command_line.time_limit import time_limit
+from ..command_line.verdicts import Verdicts, ci_options
 from .backends import BackendName
 from .divergence_options import DivergenceFlags, divergence_options
-from .expect_options import Verdicts, verdict_options
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .profile_options import ProfileFlags, profile_options, with_profile_values
@@ -35,6 +36,7 @@ from .ranks import be_quiet_unless_first, is_first, joined, settled, source_of, 
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
 from .trace_options import TraceFlags, trace_options, with_values
+from .verdicts import RUNS, verdicts_on
 
 if TYPE_CHECKING:
     from hlo.errors import HloError
@@ -102,7 +104,10 @@ class _RunTool(Tool):
     help="Compare results with an npz or safetensors file by name (out0, ...), an npy, or a text "
     "of literals as -o - writes; exit 1 if they differ.",
 )  # fmt: skip
-@verdict_options
+@ci_options(
+    "the outcome of --check, --expect and --fail-on-nan, or whether a module runs,",
+    "Print errors and failed comparisons only.",
+)
 @click.option("--rtol", type=click.FloatRange(0), metavar="X",
               help="Relative tolerance of floats for --check and --expect.  "
               "[default: by its type]")  # fmt: skip
@@ -179,7 +184,8 @@ class _RunTool(Tool):
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
               help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
-@click.option("--simt-report", is_flag=True,
+@click.option("--simt-report", is_flag=True, cls=Option, requires="--backend gpu-emulated",
+              excludes=["--trace", "--find-nan", "--first-divergence"],
               help="With --backend gpu-emulated: show what the kernels did, bank conflicts and "
               "uncoalesced accesses among it, by HLO instruction.")  # fmt: skip
 @profile_options
@@ -245,17 +251,12 @@ def _run(
 
     inspects, profiles = TraceFlags.take(rest, files), ProfileFlags.take(rest, files)
     parts = DivergenceFlags.take(rest, files)
-    if inspects is not None and parts is not None:
-        raise click.UsageError("--first-divergence: without --trace and --find-nan.")
     if parts is not None:
         files = tuple(parts.files)
-    flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
+    read = [*files, *([rest["expect"]] if rest["expect"] else [])]
+    flags, told = ModuleFlags.take(rest), Verdicts.take("hlo-run", rest, read)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     job.inspects, job.profiles = inspects or parts, profiles
-    if job.simt_report and (job.backend != "gpu-emulated" or job.inspects is not None):
-        raise click.UsageError(
-            "--simt-report: of runs with --backend gpu-emulated, without --trace and its like."
-        )
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
@@ -264,14 +265,14 @@ def _run(
         job.loaded = _loaded(load)
         jobs = flags.jobs(job)
     if job.world is not None and flags.isolate_instructions:
-        raise click.UsageError("--isolate-instructions: instructions run on one device.")
+        raise click.UsageError("--isolate-instructions does not run under mpiexec.")
 
     reports: list[dict[str, Any]] = []
     failed = []
     for number, file in enumerate(files):
         source, bad, outcomes = None, 0, []
         for n, one in enumerate(jobs):
-            if len(jobs) > 1:
+            if len(jobs) > 1 and not job.quiet:
                 note(f"\n=== Iteration {n + 1}")
             if flags.isolate_instructions:
                 bad += _run_isolated(file, one, reports, told, as_json=as_json)
@@ -282,26 +283,26 @@ def _run(
                     source = source or source_of(one.world, file)
                     outcome = run(file, *source, replace(one, number=number))
                     if is_first(one.world):
-                        _deliver(outcome, one, quiet=as_json)
+                        _deliver(outcome, one, as_json=as_json)
                     if one.profiles is not None:
-                        one.profiles.deliver(outcome, one, quiet=as_json)
+                        one.profiles.deliver(outcome, one, quiet=as_json or job.quiet)
                     if outcome.simt_report and not as_json:
                         (note if one.output == "-" else emit)(outcome.simt_report)
             except HloError as e:
                 bad += 1
-                told.add_error(file, e, suffix)
+                told.add_error(file, f"{RUNS}{suffix}", e)
                 if as_json:
                     reports.append({"file": file, "errors": diagnostics_json(e)})
                 else:
                     show_error(e)
                 continue
             bad += outcome.failed
-            told.add(outcome, source, one.form, suffix)
+            told.add(verdicts_on(outcome, source, one.form, suffix))
             if as_json:
                 reports.append(_report(outcome, one))
             else:
                 _tell(outcome, one, show_time=show_time)
-            flags.tell(outcome, quiet=as_json)
+            flags.tell(outcome, quiet=as_json or job.quiet)
             outcomes.append(outcome)
         if bad:
             failed.append(file)
@@ -311,7 +312,7 @@ def _run(
         told.conclude()
     if as_json:
         emit_json(reports if job.many or flags.isolate_instructions else reports[0])
-    elif len(files) > 1:
+    elif len(files) > 1 and (failed or not job.quiet):
         done = "agree" if job.check or job.expect else "ran"
         note(f"{len(files) - len(failed)} of {len(files)} files {done}")
         for file in failed:
@@ -332,7 +333,7 @@ def _run_isolated(
     alone = replace(job, quiet=True, form=None, debug_options=None)
 
     def failed(error: HloError, name: str) -> None:
-        told.add_error(file, error, f": {name}" if name else "")
+        told.add_error(file, f"{RUNS}: {name}" if name else RUNS, error)
         if as_json:
             reports.append({"file": file, "instruction": name, "errors": diagnostics_json(error)})
         else:
@@ -352,7 +353,7 @@ def _run_isolated(
                 failed(e, name)
                 continue
             bad += outcome.failed
-            told.add(replace(outcome, file=file), None, None, f": {name}")
+            told.add(verdicts_on(replace(outcome, file=file), None, None, f": {name}"))
             if as_json:
                 reports.append({**_report(outcome, alone), "file": file, "instruction": name})
             elif outcome.failed:
@@ -360,15 +361,15 @@ def _run_isolated(
     except HloError as e:
         failed(e, "")
         return 1
-    if not as_json:
+    if not as_json and (bad or not job.quiet):
         done = "agree" if job.check else "run"
         note(f"{file}: {count - bad} of {count} instructions {done}")
     return bad
 
 
 def _tell(outcome: Outcome, job: Job, *, show_time: bool) -> None:
-    """Write what there is to say of a run besides its results."""
-    for line in verdicts(outcome):
+    """Write the summary of a run besides its results."""
+    for line in verdicts(outcome) if outcome.failed or not job.quiet else ():
         note(line)
     for name, count in (outcome.rejected or {}).items():
         size = outcome.results[name].size
@@ -388,6 +389,7 @@ def _loaded(files: tuple[str, ...]) -> Host | None:
 def _check_output(files: tuple[str, ...], job: Job) -> None:
     from hlo.io.archives import SAFETENSORS
     from hlo.io.files import make_folder, need_places
+    from hlo.io.formats import unsupported_extension
 
     for file in files:
         if file.endswith((".npy", ".npz", SAFETENSORS)):
@@ -396,7 +398,9 @@ def _check_output(files: tuple[str, ...], job: Job) -> None:
     output = job.output
     if job.outfeed is not None:
         if not job.outfeed.endswith(".npz") or job.many:
-            raise click.UsageError(f"--outfeed {job.outfeed}: an .npz, of one module")
+            raise click.UsageError(
+                f"--outfeed {job.outfeed}: the outfeed of one module is written to an .npz."
+            )
         need_places([job.outfeed], files)
     if output is None or output == "-":
         return
@@ -404,11 +408,16 @@ def _check_output(files: tuple[str, ...], job: Job) -> None:
         make_folder(output)
     else:
         if not output.endswith((".npz", ".npy")):
-            raise click.UsageError(f"--output {output}: a name ending in .npz or .npy, DIR/, or -")
+            problem = unsupported_extension(Path(output).suffix, (".npz", ".npy", "DIR/", "-"))
+            raise click.UsageError(f"--output {output}: {problem}")
         if len(files) > 1:
-            raise click.UsageError("--output: several files need a folder, DIR/, or -")
+            raise click.UsageError(
+                f"--output {output}: results of several files need a directory, DIR/, or -."
+            )
     if job.many and len(files) == 1:
-        raise click.UsageError("--output: of several iterations, --output-literals-file keeps all")
+        raise click.UsageError(
+            "--output excludes several --iterations; --output-literals-file writes all results."
+        )
     sources = [spec.rpartition("=")[2].removeprefix("@") for spec in job.inputs]
     read = [*files, *sources, *job.archives, *job.infeed, *([job.expect] if job.expect else [])]
     need_places([_place(file, output) for file in files], read)
@@ -426,27 +435,28 @@ def _is_folder(output: str) -> bool:
     return output.endswith("/") or Path(output).is_dir()
 
 
-def _deliver(outcome: Outcome, job: Job, quiet: bool) -> None:
-    """Write the results where they are wanted, or show them."""
+def _deliver(outcome: Outcome, job: Job, *, as_json: bool) -> None:
+    """Write the results to the files that they are for, or show them."""
     from hlo.io.files import literal_text, write_npy, write_npz
 
     output, results = job.output, outcome.results
+    shows = not (as_json or job.quiet)
     if job.compile_only:
         return
     if outcome.inspection is not None:
-        if not quiet:
+        if shows or (outcome.inspection.failed and not as_json):
             emit(outcome.inspection.text)
         return
     if job.outfeed is not None:
         names = {name.replace("outfeed", "", 1): v for name, v in outcome.outfeed.items()}
         write_npz(job.outfeed, names)
-    elif not quiet and output != "-":
+    elif shows and output != "-":
         emit(shown(outcome.outfeed))
     if output is None:
-        if not quiet and not job.prints_literals:
+        if shows and not job.prints_literals:
             emit(shown(results))
     elif output == "-":
-        if not quiet:
+        if not as_json:
             for value in results.values():
                 emit(literal_text(value) + "\n")
     elif (place := _place(outcome.file, output)).endswith(".npz"):

@@ -55,8 +55,8 @@ def inputs_by_device(
 
     if len(archives) not in (0, 1, count):
         raise click.UsageError(
-            f"--inputs is given {len(archives)} times, the run has {count} device"
-            f"{'s: one file is for all, or there is one for each' if count > 1 else ''}"
+            f"--inputs is given {len(archives)} times for {count} device"
+            f"{'s; give it once, or once per device' if count > 1 else ''}."
         )
     values: list[list[Any]] = []
     made_up: list[str] = []

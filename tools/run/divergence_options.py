@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..command_line.options import Option
 from .alone import value_lines, values_json, write_alone
 from .outcome import comparison, mismatch_table
 from .trace_options import HERE, Inspection
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from .job import Job
 
 _FLAG = "--first-divergence"
+_EXCLUDED = (
+    "--trace", "--find-nan", "--output", "--expect", "--check", "--outfeed", "--fail-on-nan",
+    "--junit", "--infeed",
+)  # fmt: skip
 _MODULES = (".hlo", ".txt", ".pb", ".pbtxt", ".mlir")
 
 
@@ -32,12 +37,13 @@ def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Run a Python file that registers passes, for --passes and --first-divergence.",
         ),
         click.option(
-            "--divergence-dir", metavar="DIR",
+            "--divergence-dir", cls=Option, requires=_FLAG, metavar="DIR",
             help="Where --first-divergence writes the instruction as a module and its inputs.  "
             "[default: FILE's name with .divergence]",
         ),
         click.option(
-            _FLAG, is_flag=False, flag_value=HERE, metavar="[=SPEC]",
+            _FLAG, cls=Option, excludes=_EXCLUDED, is_flag=False, flag_value=HERE,
+            metavar="[=SPEC]",
             help="Run in two ways and name the first instruction where they diverge; exit 1 if "
             "there is one. The other way is SPEC: reference, the default; compiled; "
             "compiled{passes=A,B}; xla; a machine of a package; another module's FILE; or an npz "
@@ -68,20 +74,13 @@ class DivergenceFlags:
         spec, folder = given.pop("first_divergence"), given.pop("divergence_dir")
         load_plugins(given.pop("plugins"))
         if spec is None:
-            if folder is not None:
-                raise click.UsageError("--divergence-dir says where --first-divergence writes.")
             return None
-        for other in ("output", "expect", "check", "outfeed", "fail_on_nan", "junit", "infeed"):
-            if given.get(other):
-                raise click.UsageError(
-                    f"{_FLAG} looks into two runs: without --{other.replace('_', '-')}."
-                )
         if given.get("world") is not None:
-            raise click.UsageError(f"{_FLAG}: in one process.")
+            raise click.UsageError(f"{_FLAG} does not run under mpiexec.")
         if spec == HERE and len(files) == 2:
             files, spec = files[:1], files[1]
         if folder is not None and len(files) > 1:
-            raise click.UsageError("--divergence-dir: several files would be written there.")
+            raise click.UsageError(f"--divergence-dir takes one FILE, not {len(files)}.")
         return cls(files, spec, folder)
 
     def inspect(

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from .profile_options import ProfileFlags
     from .trace_options import TraceFlags
 
-# Whose results are compared, as verdicts say it.
-WHOSE = {
-    "reference": "the interpreter's", "compiled": "those of native code", "gpu": "those of the GPU"
-}  # fmt: skip
+# What results are compared with, as verdicts say it.
+WHOSE = {"reference": "the interpreter", "compiled": "native code", "gpu": "the GPU"}
 
 
 @dataclass
@@ -81,7 +79,7 @@ class Job:
     # Arguments and results are wanted as they were passed, to be printed or kept in a file.
     keeps_arguments: bool = False
     prints_literals: bool = False
-    # Nothing is noted but errors: there are many runs.
+    # Only errors and failures are shown.
     quiet: bool = False
     # XLA's debug options, for dumps, and the number of the module in their names.
     debug_options: DebugOptions | None = None
@@ -196,7 +194,9 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
         outcome.assumed = sampler.assumed
     leaves = len(named_results(module.result, [None] * count, counts if whole is None else (1, 1)))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
-        raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
+        raise click.UsageError(
+            f"--output: {file} has {leaves} results, which need an .npz, not an .npy."
+        )
     outcome.elided = module.elided
     if counts == (1, 1):
         outcome.unused_devices = module.unused_devices
@@ -249,7 +249,7 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
                 checks = _compared_whole(outcome, whole, name, job, arguments)
             outcome.checks[WHOSE[job.against]] = checks
     if job.expect is not None:
-        outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
+        outcome.checks[job.expect] = _expected(outcome.results, job)
     return outcome
 
 

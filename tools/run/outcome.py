@@ -36,7 +36,7 @@ class Outcome:
     prepare_s: dict[str, float] = field(default_factory=dict)
     runs_s: list[float] = field(default_factory=list)
     cost: Mapping[str, int] = field(default_factory=dict)
-    # How each result compares with others, by whose they are: "the interpreter's", a file's.
+    # How each result compares with others, by their source: "the interpreter", or a file.
     checks: dict[str, dict[str, Comparison]] = field(default_factory=dict)
     # What was fed out, by device and place in its queue.
     outfeed: dict[str, Any] = field(default_factory=dict)
@@ -102,7 +102,7 @@ def verdicts(outcome: Outcome) -> list[str]:
             if c.is_all_nan
         ]
         same = sum(c.same for c in checks.values())
-        lines.append(f"{same} of {len(checks)} results are {whose}")
+        lines.append(f"{same} of {len(checks)} results match {whose}")
     return [f"{outcome.file}: {line}" for line in lines]
 
 

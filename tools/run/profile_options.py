@@ -6,11 +6,13 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..command_line.common import emit, note
+from ..command_line.options import Option
 
 if TYPE_CHECKING:
     from hlo.profiler.compilation import StageClock
@@ -28,6 +30,7 @@ _ENDINGS = {
     ".txt": "table",
 }  # fmt: skip
 _FORMATS = ("table", "json", "chrome", "folded", "folded-op-name", "perf")
+_BACKENDS = ("compiled", "gpu", "gpu-emulated", "reference")
 _LINES = 40
 
 
@@ -35,14 +38,16 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --profile, --profile-compile and --profile-format."""
     for option in (
         click.option(
-            "--profile-format", type=click.Choice(_FORMATS),
+            "--profile-format", cls=Option, requires=["--profile", "--profile-compile"],
+            type=click.Choice(_FORMATS),
             help="The form of the profile, instead of by OUT's ending: .json, .trace.json (Chrome "
             "trace events, for Perfetto), .folded (stacks for flame graphs; folded-op-name has the "
             "framework's), .txt; perf writes the addresses of kernels to /tmp/perf-PID.map, where "
             "perf finds their names.",
         ),
         click.option(
-            "--profile-compile", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
+            "--profile-compile", cls=Option, requires="--backend compiled", is_flag=False,
+            flag_value=_HERE, metavar="[=OUT]",
             help="Show where the time of compilation goes, by stage, pass and part of the code, or "
             "write it to OUT.",
         ),
@@ -74,36 +79,35 @@ class ProfileFlags:
         """Take these flags out of all that were given; None without. Raises UsageError."""
         flags = cls(*map(given.pop, ("profile", "profile_compile", "profile_format")))
         if flags.runs is None and flags.compilation is None:
-            if flags.form is not None:
-                raise click.UsageError("--profile-format says how --profile is written.")
             return None
         flags._check(given["backend"], has_world=given.get("world") is not None)
         outs = [out for out in (flags.runs, flags.compilation) if out not in (None, _HERE)]
         if outs:
             if len(files) > 1:
-                raise click.UsageError(
-                    f"--profile={outs[0]}: several files would be written there."
-                )
+                raise click.UsageError(f"--profile={outs[0]} takes one FILE, not {len(files)}.")
             if len(outs) > len(set(outs)):
-                raise click.UsageError("--profile and --profile-compile: a file each.")
+                raise click.UsageError("--profile and --profile-compile need different files.")
             from hlo.io.files import need_places
 
             need_places([out for out in outs if out is not None], files)
         return flags
 
     def _check(self, backend: str, *, has_world: bool) -> None:
-        """Raise UsageError for flags that do not go together."""
+        """Raise UsageError for a backend or a format that has no such profile."""
         for out in (self.runs, self.compilation):
             if out is not None:
                 self._form_of(out)
-        if backend != "compiled" and self.compilation is not None:
-            raise click.UsageError("--profile-compile: native code is compiled, nothing else.")
-        if backend not in ("compiled", "reference", "gpu", "gpu-emulated"):
-            raise click.UsageError("--profile: of native code, a GPU, or the interpreter.")
-        if self.form == "perf" and (self.compilation is not None or backend != "compiled"):
-            raise click.UsageError("--profile-format=perf: of the runs of native code.")
+        if backend not in _BACKENDS:
+            raise click.UsageError(
+                f"--profile supports only the backends {', '.join(_BACKENDS[:-1])} and "
+                f"{_BACKENDS[-1]}."
+            )
+        if self.form == "perf" and self.compilation is not None:
+            raise click.UsageError("--profile-format perf excludes --profile-compile.")
+        if self.form == "perf" and backend != "compiled":
+            raise click.UsageError("--profile-format perf requires --backend compiled.")
         if has_world:
-            raise click.UsageError("--profile: on the devices of one process, without mpiexec.")
+            raise click.UsageError("--profile does not run under mpiexec.")
 
     def _form_of(self, out: str) -> str:
         """Return the form of what is written to a file, a table on the terminal."""
@@ -114,9 +118,10 @@ class ProfileFlags:
         for ending, form in _ENDINGS.items():
             if out.endswith(ending):
                 return form
-        raise click.UsageError(
-            f"--profile={out}: a name ending in {', '.join(_ENDINGS)}, or --profile-format"
-        )
+        from hlo.io.formats import unsupported_extension
+
+        problem = unsupported_extension(Path(out).suffix, _ENDINGS)
+        raise click.UsageError(f"--profile={out}: {problem}, or give --profile-format.")
 
     def clock(self) -> StageClock | None:
         """Return what divides the time of a compilation, if that is wanted."""

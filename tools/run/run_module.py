@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..command_line.common import emit, note
+from ..command_line.options import Option
 from ..command_line.platforms import backend_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "--compile-only": {"is_flag": True, "help": "Compile the module without running it."},
     "--print-literals": {"is_flag": True, "help": "Print arguments and results in full."},
     "--input-literals-file": {
-        "metavar": "FILE",
+        "excludes": ("--input", "--inputs"), "metavar": "FILE",
         "help": "Read arguments from a RunHloModuleLiterals proto, binary or text.",
     },
     "--output-literals-file": {
@@ -66,18 +67,23 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "zeros.",
     },
     "--isolate-instructions": {
+        "excludes": (
+            "--input", "--inputs", "--input-literals-file", "--output", "--expect", "--infeed",
+            "--outfeed", "--num-replicas", "--num-partitions",
+        ),
         "is_flag": True, "help": "Run each instruction on its own instead of the module, and "
         "compare.",
     },
     "--force-fake-data": {
-        "is_flag": True, "help": "Use random values for all inputs: none may be given.",
+        "excludes": ("--input", "--inputs", "--input-literals-file"),
+        "is_flag": True, "help": "Use random values for all inputs.",
     },
 }  # fmt: skip
 # What says how XLA's own runtime is to run.
 _WITHOUT_EFFECT = ("force-use-cpu-thunk-runtime-for-test", "different-random-seeds")
 
 
-class XlaOption(click.Option):
+class XlaOption(Option):
     """An option that `--help` lists apart from those of our own."""
 
 
@@ -112,18 +118,8 @@ class ModuleFlags:
 
     @classmethod
     def take(cls, given: dict[str, Any]) -> ModuleFlags:
-        """Take these flags out of all that were given. Raises UsageError."""
-        flags = cls(**{field.name: given.pop(field.name) for field in fields(cls)})
-        named = flags.input_literals_file or given["inputs"] or given["archives"]
-        if flags.force_fake_data and named:
-            raise click.UsageError("--force-fake-data makes up all inputs: none can be given.")
-        if flags.input_literals_file and (given["inputs"] or given["archives"]):
-            raise click.UsageError("--input-literals-file gives all inputs.")
-        whole = ("inputs", "archives", "output", "expect", "infeed", "outfeed", "replicas",
-                 "partitions")  # fmt: skip
-        if flags.isolate_instructions and (named or any(given[key] for key in whole)):
-            raise click.UsageError("--isolate-instructions: inputs and results are of the module.")
-        return flags
+        """Take these flags out of all that were given."""
+        return cls(**{field.name: given.pop(field.name) for field in fields(cls)})
 
     @property
     def compares(self) -> bool:
@@ -175,7 +171,7 @@ class ModuleFlags:
         if path is None:
             return
         if len(files) > 1:
-            raise click.UsageError("--output-literals-file holds those of one module.")
+            raise click.UsageError(f"--output-literals-file takes one FILE, not {len(files)}.")
         from hlo.io.files import need_places
 
         read = [] if self.input_literals_file is None else [self.input_literals_file]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..command_line.common import note
+from ..command_line.options import Option
 from .alone import array_text, values_json, write_alone
 from .results import aligned
 
@@ -22,26 +23,30 @@ if TYPE_CHECKING:
 
     from .job import Job
 
-# What follows a flag without a value.
+# The value of a flag that was given without one.
 HERE = "-"
+# Options about results, which a run under inspection does not give.
+_RESULTS = ("--output", "--expect", "--check", "--outfeed", "--fail-on-nan", "--junit")
 
 
 def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --trace, --trace-only and --find-nan."""
     for option in (
         click.option(
-            "--find-nan", is_flag=False, flag_value=HERE, metavar="[=DIR/]",
+            "--find-nan", cls=Option, excludes=["--trace", *_RESULTS], is_flag=False,
+            flag_value=HERE, metavar="[=DIR/]",
             help="Run for the first instruction that makes a NaN or an infinity from operands "
             "without; exit 1 if there is one. The instruction as a module and its inputs are "
             "written to DIR, by default FILE's name with .nan.",
         ),
         click.option(
-            "--trace-only", multiple=True, metavar="[KIND=]PATTERN",
+            "--trace-only", cls=Option, requires="--trace", multiple=True, metavar="[KIND=]PATTERN",
             help="Trace what matches, with * and ?: names, or opcode=, computation=, op_name=; "
             "iteration=3:5 of the innermost loop. May be given more than once.",
         ),
         click.option(
-            "--trace", is_flag=False, flag_value=HERE, metavar="[=OUT]",
+            "--trace", cls=Option, excludes=_RESULTS, is_flag=False, flag_value=HERE,
+            metavar="[=OUT]",
             help="Run for what each instruction computes, in loops by iteration: a table of its "
             "statistics, or OUT.json; OUT.npz has the whole arrays, too.",
         ),
@@ -78,23 +83,14 @@ class TraceFlags:
     def take(cls, given: dict[str, Any], files: Sequence[str]) -> TraceFlags | None:
         """Take these flags out of all that were given; None without. Raises UsageError."""
         flags = cls(given.pop("trace"), given.pop("trace_only"), given.pop("find_nan"))
-        if flags.trace is None and flags.only:
-            raise click.UsageError("--trace-only says what --trace shows.")
         if flags.trace is None and flags.find_nan is None:
             return None
         name = "--trace" if flags.trace is not None else "--find-nan"
-        if flags.trace is not None and flags.find_nan is not None:
-            raise click.UsageError("--trace and --find-nan: one of them.")
-        for other in ("output", "expect", "check", "outfeed", "fail_on_nan", "junit"):
-            if given.get(other):
-                raise click.UsageError(
-                    f"{name} shows what is inside of a run: without --{other.replace('_', '-')}."
-                )
         if given.get("world") is not None:
-            raise click.UsageError(f"{name}: on the devices of one process.")
+            raise click.UsageError(f"{name} does not run under mpiexec.")
         out = flags.trace if flags.trace is not None else flags.find_nan
         if out not in (None, HERE) and len(files) > 1:
-            raise click.UsageError(f"{name}={out}: several files would be written there.")
+            raise click.UsageError(f"{name}={out} takes one FILE, not {len(files)}.")
         flags._need_place(files)
         return flags
 
@@ -103,9 +99,12 @@ class TraceFlags:
             return
         assert self.trace is not None
         from hlo.io.files import need_places
+        from hlo.io.formats import unsupported_extension
 
         if not self.trace.endswith((".npz", ".json")):
-            raise click.UsageError(f"--trace={self.trace}: a name ending in .npz or .json")
+            suffix = Path(self.trace).suffix
+            problem = unsupported_extension(suffix, (".npz", ".json"))
+            raise click.UsageError(f"--trace={self.trace}: {problem}")
         need_places([self.trace], files)
 
     def inspect(

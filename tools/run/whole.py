@@ -77,7 +77,7 @@ def whole_arrays(
     """
     if devices is None:
         if shards:
-            raise click.UsageError("--shard: --partition devices=... says over what")
+            raise click.UsageError("--shard requires --partition.")
         if b"partition" not in source and b"sharding" not in source:
             return None
     from hlo.analysis.devices import needs_partitioning
@@ -117,7 +117,9 @@ def whole_arrays(
 def _grid(text: str) -> list[int]:
     sizes = text.removeprefix("devices=").split(",")
     if not text.startswith("devices=") or not all(s.isdecimal() and int(s) for s in sizes):
-        raise click.UsageError(f"--partition {text}: devices=N or devices=N,M,... is needed")
+        raise click.UsageError(
+            f"--partition {text} is not of the form devices=N or devices=N,M,..."
+        )
     return [int(s) for s in sizes]
 
 
@@ -132,7 +134,7 @@ def _named_shards(specs: Sequence[str]) -> dict[str, list[list[int]]]:
             continue
         name, _, dims = spec.rpartition("=")
         if not name:
-            raise click.UsageError(f"--shard {spec}: NAME=AXIS,... or FILE.json is needed")
+            raise click.UsageError(f"--shard {spec} is neither NAME=AXIS,... nor a FILE.json")
         found[name] = read_dims(dims)
     return found
 

@@ -77,7 +77,7 @@ class GpuCode:
         """
         self._need_launcher()
         if PurePath(path).suffix != ".h":
-            raise HloError.at("bad-output", f"{path}: programs of GPUs have headers for C, .h")
+            raise HloError.at("bad-output", f"{path}: headers for GPU programs are C headers, .h")
         at = PurePath(path)
         beside = [DRIVER, *([FUNCTIONS] if self.interface.uses_host else [])]
         if any(at.name == header.name for header in beside):
