@@ -332,7 +332,11 @@ def test_a_proto_holds_one_module(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         hlo_opt, [str(tmp_path / "m.hlo"), "--stats", "-o", str(tmp_path / "m.pb")]
     )
-    assert result.exit_code == 2 and "holds one module" in result.output
+    assert result.exit_code == 1 and "use one of .txt, .json" in result.output
+    result = CliRunner().invoke(
+        hlo_opt, [str(tmp_path / "m.hlo"), str(tmp_path / "m.hlo"), "-o", str(tmp_path / "m.pb")]
+    )
+    assert result.exit_code == 2 and "a file of this format has one module" in result.output
 
 
 def test_what_the_text_does_not_say_survives() -> None:

@@ -314,7 +314,9 @@ def test_an_mlir_file_is_stablehlo_or_refused(tmp_path: Path) -> None:
     out = tmp_path / "x.mlir"
     assert run(opt, "-", "--passes=dce", "-o", str(out), text=ADD).exit_code == 0
     assert out.read_text().startswith("module @m {")
-    assert run(opt, "-", "--stage=llvm", "-o", str(out), text=ADD).exit_code == 2
+    assert "use one of .ll, .txt" in run(
+        opt, "-", "--stage=llvm", "-o", str(out), text=ADD
+    ).stderr  # fmt: skip
     refused = HEAD + "ENTRY e { ROOT x = u64[] rng-get-and-update-state(), delta=1 }"
     again = tmp_path / "y.mlir"
     assert run(opt, "-", "-o", str(again), text=refused).exit_code == 1 and not again.exists()
