@@ -26,10 +26,7 @@ attributes, keywords, forms of text and StableHLO operations, and fails for each
 from the answers of {versions}.
 
 Where the verifier is deliberately stricter than XLA, its error says what XLA does, and
-`--verify=lenient` (`verify="lenient"` in Python) accepts it: a channel below 1, except on an
-all-reduce, where XLA's verifier rejects it too; and a negative id in the replica groups of
-collective-broadcast and collective-reduce, which matches no device: a run in which such a group
-communicates ends in an error. On other collectives XLA rejects such ids.
+[`--verify=lenient`](lenient.md) accepts it.
 
 `operand_precision={{packed_nibble,packed_nibble}}` (3 in protos) is gone from XLA, which rejects it
 in text and protos. It is accepted here, since older dumps have it, and it is not a hint: a product

@@ -22,6 +22,7 @@ from hlo.io.files import read_bytes, write_text
 from hlo.io.inputs import Sampler
 from hlo.io.random import Distributions
 from hlo.ir import Module
+from hlo.lenient import verified, verify_as, verify_in_place
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of, pipeline_text
 from hlo.passes.validate import Validate
@@ -29,7 +30,6 @@ from hlo.support.deadline import check_timeout
 from hlo.support.signature import checked
 from hlo.support.trees import given_by
 from hlo.verifier import verify as verify_module
-from hlo.verifier import verify_as
 
 
 @checked
@@ -211,7 +211,7 @@ def optimize(
     <Instruction x = f32[2]{0} parameter()>
     """
     pipeline = pipeline_of(passes)  # type: ignore[arg-type]
-    verify_as(module, verify)
+    verify_in_place(module, verify)
     run_pipeline(module, pipeline, [Validate(module)] if validate else [])
     return module
 
@@ -333,7 +333,7 @@ def interpret(
     """
     if timeout is not None:
         check_timeout(timeout)
-    verify_as(module, verify)
+    module = verified(module, verify)
     if elided := elided_constants(module):
         constants.warn_of_elided([inst.name for inst in elided], 3)
     trees = module.usable_trees
@@ -461,7 +461,7 @@ def report(
     """
     from hlo.reports.html import read_profile, report_page  # not before it is needed
 
-    verify_as(module, verify)
+    module = verified(module, verify)
     write_text(path, report_page(module, passes=passes, profile=read_profile(profile)))
 
 

@@ -28,11 +28,11 @@ from hlo.eval import run_values
 from hlo.host import Host
 from hlo.io.arguments import bind_call, known_bytes
 from hlo.ir import Module
+from hlo.lenient import verified
 from hlo.support.deadline import check_timeout
 from hlo.support.trees import Trees, given_by
 from hlo.support.user_code import located
 from hlo.values.types import Shape, signature_text
-from hlo.verifier import verify_as
 
 if TYPE_CHECKING:
     from hlo.compiler.gpu import Machine
@@ -51,7 +51,7 @@ class Interpreter(Backend):
 
     def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
         with clock("verify"):
-            verify_as(module, verify)
+            module = verified(module, verify)
 
         def run(host: Host, values: Sequence[Any], timeout: float | None) -> Any:
             return run_values(module, values, host, timeout)

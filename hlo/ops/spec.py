@@ -69,6 +69,7 @@ class Trait(Flag):
     CALL = auto()  # the result is that of its one computation on its operands
     CONTROL_FLOW = auto()  # runs computations on whole values, in turn, where it stands
     ASYNC_CHAIN = auto()  # a link in the asynchronous run of a computation
+    TUPLE_OF_ONE = auto()  # XLA reads a result that is an array as a tuple of one, and the reverse
 
 
 # The cost of an element of most functions that take a series.

@@ -7,16 +7,14 @@ specification of each operation and XLA's `xla/service/hlo_verifier.cc`.
 
 from __future__ import annotations
 
-from hlo.errors import Diagnostic, HloError, did_you_mean
+from hlo.errors import Diagnostic, HloError
 from hlo.ir import Module, need_module
 from hlo.verifier.constraints import check_constraints, is_constrained
 from hlo.verifier.instructions import check_instructions
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.structure import check_structure
 
-__all__ = ["MODES", "VerifyOptions", "diagnose", "verify", "verify_as", "verify_structure"]
-
-MODES = ("strict", "lenient")
+__all__ = ["VerifyOptions", "diagnose", "verify", "verify_structure"]
 
 
 def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
@@ -46,17 +44,6 @@ def verify(module: Module, options: VerifyOptions | None = None) -> None:
     diagnostics = diagnose(module, options)
     if diagnostics:
         raise HloError(diagnostics)
-
-
-def verify_as(module: Module, mode: str) -> None:
-    """Check that a module is valid: by every rule (`strict`), or `lenient`.
-
-    The latter accepts what XLA accepts if it cannot affect results. Raises HloError.
-    """
-    if mode not in MODES:
-        hint = did_you_mean(mode, MODES) or "one of " + ", ".join(MODES)
-        raise HloError.at("bad-value", f"unknown way to verify: {mode!r}", hint=hint)
-    verify(module, VerifyOptions(lenient=mode == "lenient"))
 
 
 def __dir__() -> list[str]:

@@ -14,9 +14,7 @@ from hlo.values.types import Shape
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import same
 
-# These must not change threads; for others XLA lets the backend decide.
 _SAME_THREAD = frozenset({"conditional", "fusion", "while"})
-_MAY_CHANGE = "lets a backend say whether such a call may change threads"
 
 
 def check_calls(
@@ -92,14 +90,13 @@ def _check_threads(inst: Instruction, report: Report) -> None:
         or inst.opcode == "custom-call"
         or "to_apply" in inst.spec.computation_attrs
     ):
-        xla = None if inst.opcode in _SAME_THREAD else _MAY_CHANGE
         for comp in inst.called_computations:
             if comp.execution_thread != here:
                 report.add(
                     "thread-mismatch",
                     f"it is on thread {here!r}, its computation {comp.name} is of thread "
                     f"{comp.execution_thread!r}",
-                    inst, notes=[(f"{comp.name} is here", comp)], xla=xla,
+                    inst, notes=[(f"{comp.name} is here", comp)],
                 )  # fmt: skip
 
 

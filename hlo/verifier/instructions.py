@@ -81,6 +81,8 @@ class InstructionChecker:
             return
         if not inst.spec.takes(len(inst.operands)):
             return  # already reported by the structure check
+        if not self._window_is_whole(inst):
+            return
         try:
             inferred = self._infer(inst)
             inst.spec.verify(inst)
@@ -123,6 +125,17 @@ class InstructionChecker:
         for key in missing:
             self._report.add("missing-attribute", f"attribute {key} is missing", inst)
         return not missing
+
+    def _window_is_whole(self, inst: Instruction) -> bool:
+        window = inst.attrs.get("window") or ()
+        given = [dim for dim in window if dim.reversal is not None]
+        if len(given) == len(window):
+            return True
+        self._report.add(
+            "bad-value", f"rhs_reversal has {len(given)} dimensions, the window has {len(window)}",
+            inst, attr="window",
+        )  # fmt: skip
+        return False
 
     def _infer(self, inst: Instruction) -> Shape:
         if not self._options.allow_mixed_precision:

@@ -415,7 +415,7 @@ def test_a_bug_of_ours_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr("hlo.compiler.backends.verify_as", fail)
+    monkeypatch.setattr("hlo.compiler.backends.verified", fail)
     result = run("add.hlo", "--backend", "reference")
     assert result.exit_code == 3
     assert "internal error: ZeroDivisionError: boom" in result.stderr

@@ -32,6 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "host": _VALUES | {"ops", "io"},
     "mpi": _VALUES | {"ops", "host", "llvm", "runtime"},
     "verifier": _IR,
+    "lenient": _IR | {"verifier", "passes"},
     "analysis": _IR | {"io"},
     "expansions": _IR | {"analysis"},
     "eval": _IR | {"analysis", "host"},
@@ -46,16 +47,16 @@ ALLOWED: dict[str, set[str]] = {
     "objects": _VALUES | {"io", "host", "llvm", "codegen", "runtime", "gpu"},
     "compiler": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "codegen"}
-    | {"runtime", "objects", "gpu"},
+    | {"lenient", "runtime", "objects", "gpu"},
     "api": _IR
     | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"}
-    | {"debug", "profiler", "reports"},
+    | {"lenient", "debug", "profiler", "reports"},
     "profiler": _IR
     | {"io", "host", "llvm", "verifier", "analysis", "eval", "frontends", "passes", "codegen"}
-    | {"runtime", "compiler", "gpu"},
+    | {"lenient", "runtime", "compiler", "gpu"},
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
-    | {"codegen", "runtime", "compiler", "reports"},
+    | {"lenient", "codegen", "runtime", "compiler", "reports"},
     "editor": _IR | {"verifier", "analysis", "frontends"},
     "builder": {"frontends"},
     "client": _IR

@@ -29,9 +29,9 @@ from hlo.frontends.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS, Op
 from hlo.frontends.text.attributes import Schema
 from hlo.frontends.text.build import COMPUTATION_ATTRS
 from hlo.frontends.text.header import MODULE_ATTRS
+from hlo.lenient import verify_as
 from hlo.ops import OPS
 from hlo.values.types import ELEMENT_TYPES, TYPE_NAMES
-from hlo.verifier import verify_as
 from tests.harness.paths import DOCS, ROOT, TESTS
 
 RECORDS = DOCS / "compatibility"

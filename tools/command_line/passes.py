@@ -102,12 +102,12 @@ def run_passes(
     number: of the module in its file, for dumps. is_compiled: what comes after them is code
     generation, which fuses for itself. lenient: how the module is verified between passes.
     """
+    from hlo.lenient import verify_as
     from hlo.passes import Observer, run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.passes.observers import PrintAfter, VerifyEach, timing_table
     from hlo.passes.registry import find_pass
     from hlo.passes.validate import Validate
-    from hlo.verifier import verify_as
 
     assert flags.passes is not None
     pipeline = pipeline_of(flags.passes, fuses=not is_compiled, name="--passes")

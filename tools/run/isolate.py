@@ -27,10 +27,9 @@ def isolated(
     from hlo.frontends.sources import read_module
     from hlo.frontends.text import PrintOptions, print_module
     from hlo.ir.extract import extract
-    from hlo.verifier import verify_as
+    from hlo.lenient import verified
 
-    module = read_module(source, name, form)
-    verify_as(module, verify)
+    module = verified(read_module(source, name, form), verify)
     seen = set()
     for inst in _instructions(module):
         if inst.opcode in _SKIPPED or _is_of_others(inst):

@@ -19,8 +19,8 @@ from hlo.debug.difference.text import report
 from hlo.debug.difference.words import words
 from hlo.ir import Module
 from hlo.ir.module import need_module
+from hlo.lenient import verified
 from hlo.support.memory import collector_paused
-from hlo.verifier import verify_as
 
 
 class Difference(Record):
@@ -75,7 +75,7 @@ def diff(
     """
     for module in (left, right):
         need_module(module)
-        verify_as(module, "lenient")
+    left, right = verified(left, "lenient"), verified(right, "lenient")
     with collector_paused():
         matching = match_modules(left, right, by_name=by_name)
         sites = Sites(matching)

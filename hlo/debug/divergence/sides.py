@@ -14,9 +14,9 @@ from hlo.compiler.backends import NATIVE, REFERENCE, names
 from hlo.errors import HloError, InstructionSpan, Source, did_you_mean
 from hlo.host import Host, run_together
 from hlo.ir import Module
+from hlo.lenient import verified
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
-from hlo.verifier import verify_as
 
 XLA = "xla"
 _SPEC = re.compile(r"([\w.+-]+)(?:\{passes=(.*)\})?", re.DOTALL)
@@ -157,9 +157,7 @@ def _need_backend(name: str, backend: str) -> None:
 def make_side(name: str, backend: str, passes: str, module: Module, verify: str) -> Side:
     """Return a side, its passes run. Raises HloError."""
     _need_backend(name, backend)
-    verify_as(module, verify)
-    module = with_own_spans(module)
-    made = module
+    made = module = with_own_spans(verified(module, verify))
     if passes:
         made = module.clone()
         run_pipeline(made, pipeline_of(passes, fuses=False))

@@ -164,7 +164,7 @@ def _convolution(inst: Instruction) -> Attributes:
         "padding": matrix([(d.pad_low, d.pad_high) for d in window], 2),
         "lhs_dilation": integers(d.lhs_dilate for d in window),
         "rhs_dilation": integers(d.rhs_dilate for d in window),
-        "window_reversal": flags(d.reversal for d in window),
+        "window_reversal": flags(bool(d.reversal) for d in window),
         "dimension_numbers": f"#stablehlo.conv<{spelled[0]}x{spelled[1]}->{spelled[2]}>",
         "feature_group_count": integer(inst.feature_group_count),
         "batch_group_count": integer(inst.batch_group_count),

@@ -22,7 +22,8 @@ class WindowDim:
     pad_high: int = 0
     lhs_dilate: int = 1  # base dilation: holes between elements of the operand
     rhs_dilate: int = 1  # window dilation: holes between elements of the window
-    reversal: bool = False
+    # None behind the flags that a text gives, where those are too few.
+    reversal: bool | None = False
 
     def dilated_size(self) -> int:
         """Return the extent of the window with its holes; 0 for an empty window."""
@@ -74,6 +75,8 @@ def _read_window(s: Scanner) -> Window:
         if fields:
             s.fail("a window needs its size", code="bad-value")
         return ()
+    flags = fields.get("rhs_reversal", [False] * len(sizes))
+    flags += [None] * (len(sizes) - len(flags))
     for key, values in fields.items():
         if len(values) != len(sizes):
             s.fail(f"window {key} has {len(values)} dimensions, size has {len(sizes)}",
@@ -87,7 +90,7 @@ def _read_window(s: Scanner) -> Window:
             fields.get("pad", [(0, 0)] * rank),
             fields.get("lhs_dilate", ones),
             fields.get("rhs_dilate", ones),
-            fields.get("rhs_reversal", [False] * rank),
+            flags,
             strict=True,
         )
     )
@@ -105,8 +108,9 @@ def _write_window(window: Window) -> str:
         parts.append("lhs_dilate=" + "x".join(str(d.lhs_dilate) for d in window))
     if any(d.rhs_dilate != 1 for d in window):
         parts.append("rhs_dilate=" + "x".join(str(d.rhs_dilate) for d in window))
-    if any(d.reversal for d in window):
-        parts.append("rhs_reversal=" + "x".join(str(int(d.reversal)) for d in window))
+    flags = [d.reversal for d in window if d.reversal is not None]
+    if any(flags) or len(flags) < len(window):
+        parts.append("rhs_reversal=" + "x".join(str(int(flag)) for flag in flags))
     return "{" + " ".join(parts) + "}"
 
 

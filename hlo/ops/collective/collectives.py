@@ -75,7 +75,7 @@ register(
         ),
         attrs=_ALL_GATHER,
         verify=need_groups,
-        traits=TRAITS,
+        traits=TRAITS | Trait.TUPLE_OF_ONE,
         factors=factors.along_dimension,
     )
 )
@@ -99,7 +99,7 @@ register(
         (_ALL_GATHER_EXAMPLE,),
         attrs=_ALL_GATHER,
         verify=need_groups,
-        traits=TRAITS | Trait.SIDE_EFFECT,
+        traits=TRAITS | Trait.SIDE_EFFECT | Trait.TUPLE_OF_ONE,
         continued_by=("all-gather-done",),
         starts="all-gather",
         factors=factors.along_dimension,
@@ -117,7 +117,7 @@ register(
         Category.COLLECTIVE,
         "003 AllGather",
         (_ALL_GATHER_EXAMPLE,),
-        traits=TRAITS | Trait.SIDE_EFFECT,
+        traits=TRAITS | Trait.SIDE_EFFECT | Trait.TUPLE_OF_ONE,
         factors=factors.done,
     )
 )
@@ -172,7 +172,7 @@ register(
         ),
         attrs=_ALL_REDUCE,
         verify=need_groups,
-        traits=TRAITS | Trait.KEEPS_LAYOUT,
+        traits=TRAITS | Trait.KEEPS_LAYOUT | Trait.TUPLE_OF_ONE,
         factors=factors.each,
     )
 )
@@ -187,7 +187,7 @@ register(
         (_ALL_REDUCE_EXAMPLE,),
         attrs=_ALL_REDUCE,
         verify=need_groups,
-        traits=TRAITS | Trait.SIDE_EFFECT,
+        traits=TRAITS | Trait.SIDE_EFFECT | Trait.TUPLE_OF_ONE,
         continued_by=("all-reduce-done",),
         starts="all-reduce",
         factors=factors.each,
@@ -212,7 +212,7 @@ register(
         Category.COLLECTIVE,
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
-        traits=TRAITS | Trait.SIDE_EFFECT,
+        traits=TRAITS | Trait.SIDE_EFFECT | Trait.TUPLE_OF_ONE,
         factors=pointwise,
     )
 )

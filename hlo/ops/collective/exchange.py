@@ -315,7 +315,7 @@ register(
         Category.COLLECTIVE,
         "003 CollectivePermute",
         (_PERMUTE_EXAMPLE,),
-        traits=TRAITS | Trait.SIDE_EFFECT,
+        traits=TRAITS | Trait.SIDE_EFFECT | Trait.TUPLE_OF_ONE,
         factors=factors.done,
     )
 )

@@ -207,4 +207,5 @@ def need_dense(op: OpView) -> None:
             f"{op.opcode}: sparsity_config cannot be evaluated, "
             "how places are stored depends on the device",
             attr="sparsity_config", code="unsupported",
+            hint="XLA ignores it on a CPU, where both operands are whole: --verify=lenient does so",
         )  # fmt: skip

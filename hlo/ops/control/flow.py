@@ -88,7 +88,7 @@ ENTRY e {
         ),
         attrs={"to_apply": need(COMPUTATION), "is_composite": Attr(BOOL, default=False)},
         verify=_verify_call,
-        traits=Trait.INFERABLE | Trait.CALL | Trait.CONTROL_FLOW,
+        traits=Trait.INFERABLE | Trait.CALL | Trait.CONTROL_FLOW | Trait.TUPLE_OF_ONE,
         factors=structural("operands are the parameters of its computation"),
     )
 )
@@ -137,7 +137,7 @@ ENTRY e {
             "calls": need(COMPUTATION),
         },
         verify=_verify_fusion,
-        traits=Trait.INFERABLE | Trait.CALL,
+        traits=Trait.INFERABLE | Trait.CALL | Trait.TUPLE_OF_ONE,
         factors=structural("operands are the parameters of its computation"),
     )
 )
@@ -208,7 +208,7 @@ ENTRY e {
 """,
         ),
         attrs={"condition": need(COMPUTATION), "body": need(COMPUTATION)},
-        traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
+        traits=Trait.INFERABLE | Trait.CONTROL_FLOW | Trait.TUPLE_OF_ONE,
         factors=structural("operand, result, and parameters of condition and body are one"),
     )
 )
@@ -330,7 +330,7 @@ ENTRY e {
             "false_computation": Attr(COMPUTATION),
             "branch_computations": Attr(COMPUTATIONS),
         },
-        traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
+        traits=Trait.INFERABLE | Trait.CONTROL_FLOW | Trait.TUPLE_OF_ONE,
         factors=structural("operands are the parameters of its branches"),
     )
 )

@@ -155,7 +155,7 @@ register(
             "f32[2] opt-barrier(f32[2] a)",
             "(f32[2], s32[]) opt-barrier((f32[2], s32[]) t)",
         ),
-        traits=Trait.INFERABLE | Trait.FORWARDS,
+        traits=Trait.INFERABLE | Trait.FORWARDS | Trait.TUPLE_OF_ONE,
         factors=forwarded("each element of the tuple is handed on"),
     )
 )

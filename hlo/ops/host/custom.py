@@ -159,7 +159,8 @@ def _unknown(name: str, host: Any) -> str:
         return "only functions that a library itself defines are called, not those it links to"
     close = did_you_mean(name, [*host.known_targets, *builtin_targets()])
     give = "give its function: hlo-run --load FILE (.so or .py), Host(custom_calls=...) in Python"
-    return f"{close} Or {give}" if close else give
+    drop = "a call whose result nothing reads is dropped with --verify=lenient, as XLA does"
+    return f"{close} Or {give}; {drop}" if close else f"{give}; {drop}"
 
 
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:

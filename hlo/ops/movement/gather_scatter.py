@@ -353,7 +353,7 @@ scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=second
             "unique_indices": Attr(BOOL, default=False),
             "to_apply": need(COMPUTATION),
         },
-        traits=Trait.INFERABLE | Trait.REREADS,
+        traits=Trait.INFERABLE | Trait.REREADS | Trait.TUPLE_OF_ONE,
         factors=lambda op: index_factors.scatter(op, index_dims(op)),
     )
 )  # fmt: skip

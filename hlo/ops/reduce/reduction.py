@@ -70,7 +70,7 @@ register(
         evaluate=_evaluate_reduce,
         category=Category.REDUCTION,
         source="003 Reduce",
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.TUPLE_OF_ONE,
         examples=(
             "HloModule sum\n"
             "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
@@ -308,7 +308,7 @@ register(
         # The specification does not have it. A step takes the slices at one position along the
         # dimension, then the carries; it returns a slice of every output, then the carries.
         source="XLA service/scan_expander.cc",
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.TUPLE_OF_ONE,
         examples=(
             _SCAN + "is_associative=false, to_apply=step }",
             _SCAN + "is_reverse=true, is_associative=false, to_apply=step }",

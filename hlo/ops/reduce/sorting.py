@@ -61,7 +61,7 @@ register(
         evaluate=_evaluate_sort,
         category=Category.SORT,
         source="003 Sort",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS | Trait.TUPLE_OF_ONE,
         examples=(
             "HloModule sort\n"
             "lt { a = f32[] parameter(0) b = f32[] parameter(1)\n"

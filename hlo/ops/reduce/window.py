@@ -54,7 +54,7 @@ register(
         # Padding and holes are left out, as XLA does. The specification pads with the initial
         # value, which is the same for the identities that it demands as initial values.
         source="003 ReduceWindow",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS | Trait.TUPLE_OF_ONE,
         examples=(
             "HloModule pool\n"
             "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
