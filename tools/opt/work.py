@@ -57,7 +57,8 @@ class Work:
         """
         from hlo.frontends.sources import module_content
 
-        _verify(module, rules=self.verify, lenient=self.lenient)
+        changes = self.report is not None or self.flags.passes is not None
+        _verify(module, rules=self.verify, lenient=self.lenient, in_place=changes)
         if self.partitions.path is not None:
             module = self.partitions.partitioned(module)
         if self.flags.passes is not None:
@@ -87,12 +88,17 @@ class Work:
         return text.encode()
 
 
-def _verify(module: Any, *, rules: bool, lenient: bool) -> None:
-    """Check a module, or its graph alone, without which nothing terminates."""
-    from hlo.verifier import verify_as, verify_structure
+def _verify(module: Any, *, rules: bool, lenient: bool, in_place: bool) -> None:
+    """Check a module, or its graph alone, without which nothing terminates.
+
+    in_place: a lenient module is repaired, for what comes next; else it is printed as it is.
+    """
+    from hlo.lenient import verify_as, verify_in_place
+    from hlo.verifier import verify_structure
 
     if rules:
-        verify_as(module, "lenient" if lenient else "strict")
+        check = verify_in_place if in_place else verify_as
+        check(module, "lenient" if lenient else "strict")
     else:
         verify_structure(module)
 
