@@ -469,25 +469,28 @@ def reduce(
     module: Module, test: Callable[[Module], bool] | str, *, jobs: int | None = None,
     timeout: float | None = None,
 ) -> Module:  # fmt: skip
-    """Return the smallest module that a test still finds something wrong with.
+    """Return the smallest module on which a test still fails.
 
-    Outputs, instructions, computations and loops go, dimensions, constants, types and attributes
-    become simpler; each module that is tested is valid.
+    Outputs, instructions, computations and loops are removed, dimensions, constants, types and
+    attributes become simpler. Each module that is tested is valid, and what its own text gives back
+    when it is parsed; so is the result.
 
     Args:
         module: a valid module; it stays as it is.
         test: a function that returns True for a module that is still wrong, and False for others;
-            it has to tell the same of the same module. Or `check` (native code and the interpreter
-            differ), `diverges:A,B` (two other ways to run it do, as of `first_divergence`), `crash`
-            (a process that compiles and runs it dies), or `pass:NAME` (a pass, or pipeline,
-            crashes, leaves an invalid module or changes results).
+            it has to return the same for the same module. Or `check` (native code and the
+            interpreter differ), `find-nan` (an instruction makes a NaN or an infinity on random
+            inputs, as of `find_nan`), `diverges:A,B` (two other ways to run it do, as of
+            `first_divergence`), `crash` (a process that compiles and runs it dies), or `pass:NAME`
+            (a pass, or pipeline, crashes, leaves an invalid module or changes results).
         jobs: how many modules are tested at a time, each in a process of its own, which it may take
             down; 0 for none but this one. By default 0 for functions, else one a processor.
-        timeout: seconds after which the process of a test is ended; it has passed then.
+        timeout: seconds after which the process of a test is ended, which then counts as one that
+            does not fail; by default ten times those of the slowest failing test, from 5 to 300.
 
     Raises:
-        HloError: for an invalid module or test, and (`nothing-wrong`) where the test finds nothing
-            wrong with the module.
+        HloError: for an invalid module or test, and (`nothing-wrong`) where the test does not fail
+            on the module.
 
     >>> module = hlo.parse('''HloModule m ENTRY e {
     ...   x = f32[8] parameter(0)  y = f32[8] tanh(x)  ROOT z = f32[8] sqrt(y) }''')
@@ -502,11 +505,14 @@ def reduce(
     """
     # Not before it is needed: see `hlo.sources`.
     from hlo.debug.reduction.interestingness.named import test_of
+    from hlo.debug.reduction.interestingness.values import OnInputs
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
 
     verify_module(module)
     found = test_of(test)
+    if test == "find-nan" and isinstance(found, OnInputs):
+        found.run_on(module, random_inputs(module))
     if jobs is None and not isinstance(test, str):
         jobs = 0
     return Reducer(module.clone(), found, Workers(jobs, timeout)).run()

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .command_line.common import Tool, common_options, emit_json, fail, note, read_source
-from .command_line.inputs import write_inputs
 from .command_line.passes import load_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hlo.debug.reduction.interestingness.base import Test
-    from hlo.debug.reduction.interestingness.values import Inputs
     from hlo.debug.reduction.journal import Journal
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
@@ -30,8 +28,8 @@ _LINE_S = 0.5
 @click.argument("file", metavar="FILE")
 @click.option("--test", "command", metavar="COMMAND",
               help="A shell command that ends with exit status 0 while a module is still wrong. "
-              "Its file takes the place of {}, or is the last argument, and is in "
-              "$HLO_FILE.")  # fmt: skip
+              "{} is replaced by the module's file ($HLO_FILE), which else is the last argument; "
+              "{inputs} by an npz of its inputs ($HLO_INPUTS).")  # fmt: skip
 @click.option("--test-exit", "status", type=click.IntRange(0, 255), metavar="N", default=0,
               show_default=True, help="The exit status of --test for a module that is still "
               "wrong.")  # fmt: skip
@@ -42,6 +40,9 @@ _LINE_S = 0.5
               help="Two ways to run the module differ, each as of hlo-run --first-divergence: "
               "reference; compiled; xla; a machine of a package; or one with the passes that run "
               "first, as in compiled{passes=algsimp,dce}.")  # fmt: skip
+@click.option("--find-nan", "find_nan", is_flag=True,
+              help="An instruction makes a NaN or an infinity of operands without it, as "
+              "hlo-run --find-nan judges.")  # fmt: skip
 @click.option("--crash", is_flag=False, flag_value="", metavar="[COMMAND]", default=None,
               help="A process dies, or ends with exit status 3: that of hlo-run on random inputs, "
               "or of COMMAND, given as --crash=COMMAND, on the module's file.")  # fmt: skip
@@ -52,12 +53,13 @@ _LINE_S = 0.5
               help="An error with this code is reported, by the verifier, the passes or the "
               "compiler; or one whose message has this text, with a space in it.")  # fmt: skip
 @click.option("--passes", metavar="A,B", default="default", show_default=True,
-              help="With --check, --crash and --error: the passes that run first.")  # fmt: skip
+              help="With --check, --find-nan, --crash and --error: the passes that run "
+              "first.")  # fmt: skip
 @click.option("--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
               help="A Python file that registers passes.")  # fmt: skip
 @click.option("-i", "--input", "given", multiple=True, metavar="[NAME=]SPEC",
-              help="With --check, --diverges, --pass and --crash: an input, as of hlo-run. It "
-              "shrinks with its parameter.")  # fmt: skip
+              help="An input, as of hlo-run, for all tests but --error. It shrinks with its "
+              "parameter.")  # fmt: skip
 @click.option("--inputs", "archive", metavar="FILE",
               help="Inputs from an npz, or from a dumped snapshot, as of hlo-run. Instructions "
               "that become parameters get the values that they have on these; the inputs of OUT "
@@ -76,25 +78,27 @@ _LINE_S = 0.5
               help="The smallest module so far, at any time.  "
               "[default: FILE.reduced.hlo, without FILE's extension]")  # fmt: skip
 @click.option("-j", "--jobs", type=click.IntRange(1), metavar="N",
-              help="Test so many modules at a time; the result is the same for any number.  "
-              "[default: one per processor]")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", default=300.0,
-              show_default=True, help="A test that takes longer has passed.")  # fmt: skip
+              help="Number of modules tested in parallel; the result is the same for any "
+              "number.  [default: one per processor]")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
+              help="A test that exceeds S seconds counts as not failing.  [default: 10 times the "
+              "slowest failing test, from 5 to 300]")  # fmt: skip
 @click.option("--resume/--no-resume", default=True, show_default=True,
               help="Go on where the same test of the same file was interrupted.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True,
               help="Print a summary, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
-    file: str, output: str | None, jobs: int | None, timeout: float, resume: bool, as_json: bool,
-    plugins: tuple[str, ...], given: tuple[str, ...], archive: str | None, seed: int,
+    file: str, output: str | None, jobs: int | None, timeout: float | None, resume: bool,
+    as_json: bool, plugins: tuple[str, ...], given: tuple[str, ...], archive: str | None, seed: int,
     random: tuple[str, ...], **rest: Any,
 ) -> int:  # fmt: skip
-    """Reduce the HLO module in FILE (- for standard input) while a test finds it wrong.
+    """Reduce the HLO module in FILE (- for standard input) while a test fails on it.
 
-    One of --test, --check, --diverges, --crash, --pass and --error says what is wrong. Outputs,
-    instructions, computations and loops go, dimensions, constants, types and attributes become
-    simpler; every module that is tested is valid. A large module is first cut into parts.
+    One of --test, --check, --find-nan, --diverges, --crash, --pass and --error says what is wrong.
+    Outputs, instructions, computations and loops are removed, dimensions, constants, types and
+    attributes become simpler; every module that is tested is valid. A large module is first cut
+    into parts.
 
     OUT has the smallest module so far at any time. After an interruption the same command goes on.
 
@@ -108,8 +112,10 @@ def main(
       hlo-reduce model.hlo --test 'hlo-run {} --backend mine --check' --test-exit 1
       hlo-reduce model.hlo --diverges 'reference{passes=algsimp,dce},reference'
       hlo-reduce model.hlo --check --inputs arguments.npz
+      hlo-reduce model.hlo --find-nan --inputs arguments.npz
+      hlo-reduce model.hlo --test './is_wrong.sh {} {inputs}' --inputs arguments.npz
     """
-    from hlo.debug.reduction.interestingness.values import OnInputs
+    from hlo.debug.reduction.interestingness.values import Inputs, OnInputs
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
     from hlo.errors import HloError
@@ -124,17 +130,19 @@ def main(
         need_places([place], [file, *([archive] if archive else [])])
         load_plugins(plugins)
         test = _test(**rest)
-        runs = isinstance(test, OnInputs) and not rest["crash"]
-        if (given or archive) and not runs:
-            raise click.UsageError(
-                f"{'--input' if given else '--inputs'} requires --check, --diverges, --pass or "
-                "--crash."
-            )
+        if (given or archive) and not isinstance(test, OnInputs):
+            option = "--input" if given else "--inputs"
+            raise click.UsageError(f"--error excludes {option}: it does not run the module.")
+        # What is random makes a NaN where an instruction that becomes a parameter keeps its value.
+        keeps_values = bool(given or archive or rest["find_nan"])
         data, name = read_source(file)
         module = read_module(data, name)
         test.check(module)
         if isinstance(test, OnInputs):
-            test.inputs = _inputs(module, given, archive, seed, random)
+            test.inputs = Inputs(seed, random)
+            if keeps_values:
+                values = _values(module, given, archive, seed, random)
+                test.run_on(module, values, seed, random)
         journal = _journal(place, data, test, resume=resume)
         line = _Line()
         workers = Workers(jobs, timeout)
@@ -154,7 +162,7 @@ def main(
             raise
         finally:
             line.clear()
-        written = _written_inputs(place, test, found) if given or archive else None
+        written = _written_inputs(place, test, found) if keeps_values else None
         journal.done()
     except HloError as e:
         return fail(e, file, as_json=as_json)
@@ -180,11 +188,13 @@ def _default_output(file: str) -> str:
 def _test(
     *, command: str | None, status: int, check: bool, diverges: str | None, crash: str | None,
     pass_: str | None, error: str | None, passes: str, rtol: float | None, atol: float | None,
+    find_nan: bool,
 ) -> Test:  # fmt: skip
     """Return the one test that the flags ask for."""
     asked = {
         "--test": command is not None,
         "--check": check,
+        "--find-nan": find_nan,
         "--diverges": diverges is not None,
         "--crash": crash is not None,
         "--pass": pass_ is not None,
@@ -208,6 +218,10 @@ def _test(
         from hlo.debug.reduction.interestingness.passes import PassBreaks
 
         return PassBreaks(pass_)
+    if find_nan:
+        from hlo.debug.reduction.interestingness.nonfinite import MakesNonfinite
+
+        return MakesNonfinite(passes)
     if error is not None:
         from hlo.debug.reduction.interestingness.errors import Reports
 
@@ -223,28 +237,26 @@ def _test(
     return Differs(*ways, relative=relative, absolute=absolute)
 
 
-def _inputs(
+def _values(
     module: Module, given: Sequence[str], archive: str | None, seed: int, random: Sequence[str]
-) -> Inputs:
-    """Return the inputs of tests, with what instructions are on those that were given."""
+) -> list[Any]:
+    """Return arguments: the given ones, and random others."""
     from hlo.analysis.domains import domains_of
-    from hlo.debug.reduction.interestingness.values import Inputs, values_by_name
     from hlo.frontends.sources import read_snapshot
     from hlo.io.arguments import Parameter
     from hlo.io.inputs import Sampler, read_inputs
     from hlo.io.random import Distributions
 
-    if not given and archive is None:
-        return Inputs(seed, random)
     parameters = [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
     sampler = Sampler(seed, Distributions(random), domains_of(module))
     values, _ = read_inputs(parameters, given, archive, sampler, read_snapshot=read_snapshot)
-    return Inputs(seed, random, values_by_name(module, values))
+    return values
 
 
 def _written_inputs(place: str, test: Test, found: Module) -> str:
     """Write the inputs of a reduced module beside it; returns the file. Raises HloError."""
     from hlo.debug.reduction.interestingness.values import OnInputs
+    from hlo.debug.trace.leaves import write_inputs
 
     assert isinstance(test, OnInputs)
     path = str(Path(place).with_suffix(".npz"))

@@ -26,7 +26,7 @@ class Estimate:
 
     @property
     def spread(self) -> float:
-        """Half the width of the interval, as a part of the value."""
+        """Half the width of the interval, as a fraction of the value."""
         return (self.high - self.low) / 2 / self.value if self.value else 0.0
 
 
@@ -44,10 +44,18 @@ def _rank(count: int, confidence: float) -> int | None:
 
     Counted from 0; None if there are too few values for the confidence.
     """
+    # By Hoeffding's inequality ranks below this have less than exp(-800), which no float has.
+    first = max(0, count // 2 - 20 * math.isqrt(count))
     outside, found = 0.0, None
-    for k in range(count // 2):
-        outside += math.comb(count, k) * 0.5**count
+    for k in range(first, count // 2):
+        outside += math.exp(_log_probability(count, k))
         if 2 * outside > 1 - confidence:
             break
         found = k
     return found
+
+
+def _log_probability(count: int, k: int) -> float:
+    """Return the logarithm of the probability of `k` heads in `count` throws of a fair coin."""
+    ways = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+    return ways - count * math.log(2)

@@ -178,7 +178,52 @@ def test_inputs_shrink_with_their_parameters(file: Path) -> None:
     # What was multiplied before is a parameter now, of the value that it had.
     with np.load(summary["inputs"]) as inputs:
         assert [a.tolist() for a in inputs.values()] == [[[900]]]
-    assert run("m.hlo", "--test", "true", "--inputs", "in.npz").exit_code == 2
+    assert run("m.hlo", "--error", "bad-value", "--inputs", "in.npz").exit_code == 2
+
+
+HAS_LARGE = """
+import sys
+import numpy as np
+with np.load(sys.argv[1]) as inputs:
+    sys.exit(not any((a > 100).any() for a in inputs.values()))
+"""
+
+
+@pytest.mark.parametrize("how", ["{inputs}", "$HLO_INPUTS"])
+def test_a_command_gets_the_inputs(file: Path, how: str) -> None:
+    """They shrink with the module: a value above 100 is a parameter's in the end."""
+    Path("large.py").write_text(HAS_LARGE)
+    np.savez("in.npz", x=np.full((8, 16), 300, np.float32), y=np.ones((8, 16), np.float32))
+    command = f"{sys.executable} large.py {how} && grep -q tanh {{}}"
+    done = run("m.hlo", "--test", command, "--inputs", "in.npz", "--json")
+    assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
+    with np.load(json.loads(done.stdout)["inputs"]) as inputs:
+        assert [a.shape for a in inputs.values()] == [(1, 1)]
+        assert min(a.min() for a in inputs.values()) > 100
+
+
+def test_a_command_that_names_inputs_gets_random_ones(file: Path) -> None:
+    command = "test -s {inputs} && grep -q tanh {}"
+    assert run("m.hlo", "--test", command).exit_code == 0
+    assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
+    assert run("m.hlo", "--test", "test -z $HLO_INPUTS && grep -q tanh {}").exit_code == 1
+    assert run("m.hlo", "--test", "! env | grep HLO_INPUT && grep -q sub {}").exit_code == 0
+
+
+def test_the_instruction_that_makes_a_nan(file: Path) -> None:
+    file.write_text(TEXT.replace("exponential(s)", "log(s)"))
+    np.savez("in.npz", x=np.ones((8, 16), np.float32), y=np.full((8, 16), 2, np.float32))
+    done = run("m.hlo", "--find-nan", "--inputs", "in.npz", "--json")
+    summary = json.loads(done.stdout)
+    check_schema("hlo-reduce", summary)
+    assert summary["problem"] == "log makes NaN"
+    assert opcodes("m.reduced.hlo") == ["parameter", "log"]
+    with np.load(summary["inputs"]) as inputs:
+        assert [a.tolist() for a in inputs.values()] == [[[-1]]]
+    assert (
+        "nothing to reduce: the test does not fail on m.hlo"
+        in run("m.hlo", "--find-nan", "--random", "x=5:9", "--random", "y=1:2").stderr
+    )
 
 
 def test_a_command_that_dies(file: Path) -> None:

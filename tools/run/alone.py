@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..command_line.inputs import write_inputs
-
 if TYPE_CHECKING:
     from hlo.ir import Module
 
 
 def write_alone(module: Module, inputs: Sequence[Any], folder: Path) -> list[str]:
     """Write a module and values of its parameters to a folder; returns the files of both."""
+    from hlo.debug.trace.leaves import write_inputs
     from hlo.io.files import make_folder, write_text
 
     make_folder(str(folder))

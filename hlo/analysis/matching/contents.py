@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.analysis.matching.colours import downward, upward
 from hlo.analysis.matching.graphs import Graph, graph_of
 from hlo.analysis.matching.labels import Labels, Numbers
+from hlo.analysis.matching.values import comparable_config
 from hlo.ir import Computation, Instruction, Module
 
 
@@ -30,7 +31,8 @@ class Contents:
         up = upward(graph, labels, fixed, free, self._numbers)
         down = downward(graph, labels, fixed, free, self._numbers)
         both = tuple(sorted(zip(up, down, strict=True)))
-        return self._numbers["computation", comp.execution_thread, comp.backend_config, both]
+        config = comparable_config(comp.backend_config)
+        return self._numbers["computation", comp.execution_thread, config, both]
 
     def number(self, comp: Computation) -> int:
         """Return the number of a computation's contents."""

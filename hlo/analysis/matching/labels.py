@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any
 
-from hlo.ir import Computation, Instruction
-from hlo.values.literal import Literal
+from hlo.analysis.matching.values import comparable, comparable_annotation
+from hlo.ir import Instruction
 from hlo.values.types import Shape, without_layout
 
 # Annotations that say where an instruction comes from and nothing about what it does.
@@ -26,24 +26,6 @@ class Numbers(dict[Hashable, int]):
         return number
 
 
-def comparable(value: Any, computation: Hashable = "computation") -> Hashable:
-    """Return an attribute's value such that equal values are equal, whatever they are called.
-
-    computation: what stands for a computation. Literals are compared by their bits; of elided ones
-    (`{...}`) only the shape is known.
-    """
-    if isinstance(value, Mapping):
-        return frozenset((k, comparable(v, computation)) for k, v in value.items())
-    if isinstance(value, tuple | list):
-        return tuple(comparable(v, computation) for v in value)
-    if isinstance(value, Computation):
-        return computation
-    if isinstance(value, Literal) and value.elided:
-        return "elided", value.shape
-    hash(value)
-    return value
-
-
 class Labels:
     """Labels of the instructions of two modules.
 
@@ -61,6 +43,7 @@ class Labels:
         # Keyed by identity, as the parser shares what is written alike: the number, and the object,
         # which has to live as long as its identity counts.
         self._values: dict[int, tuple[int, Any]] = {}
+        self._said_by: dict[tuple[str, int], tuple[int, Any]] = {}
         self._types: dict[int, tuple[int, Shape]] = {}
 
     def own(self, inst: Instruction) -> int:
@@ -76,9 +59,20 @@ class Labels:
         notes: Hashable = ()
         if inst.annotations:
             notes = frozenset(
-                [(k, value(v)) for k, v in inst.annotations.items() if k not in _NOTES]
+                [(k, said) for k, v in inst.annotations.items() if (said := self._said(k, v))]
             )
         return self._numbers["own", inst.opcode, value(inst.shape), attrs, notes]
+
+    def _said(self, key: str, value: Any) -> int:
+        """Return the number of an annotation's value; 0 for one that says nothing."""
+        if key in _NOTES:
+            return 0
+        found = self._said_by.get((key, id(value)))
+        if found is None:
+            said = comparable_annotation(key, value)
+            found = 0 if said is None else 1 + self._numbers["annotation", said], value
+            self._said_by[key, id(value)] = found
+        return found[0]
 
     def _value(self, value: Any) -> int:
         """Return the number of a shape, or of the value of an attribute."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from hlo.analysis.cost import Cost
-from hlo.analysis.matching import Matching, comparable
+from hlo.analysis.matching import Matching, comparable, comparable_annotation
 from hlo.debug.difference.costs import Costs
-from hlo.debug.difference.details import OPERANDS, SWAPPED, Detail, details_of
+from hlo.debug.difference.details import OPERANDS, SWAPPED, Detail, details_of, different_keys
 from hlo.debug.difference.sites import Sites
 from hlo.frontends.text.header import MODULE_ATTRS
 from hlo.ir import Instruction, Module
@@ -17,6 +18,7 @@ from hlo.values.types import Shape
 ADDED, REMOVED, CHANGED, MOVED, SWAPPED_KIND = "added", "removed", "changed", "moved", "swapped"
 KINDS = (REMOVED, ADDED, CHANGED, MOVED, SWAPPED_KIND)
 # What the header says about where a program comes from.
+_COUNTS = ("replica_count", "num_partitions")
 _NOTES = ("origin_recovery_table", "debug_attributes")
 
 
@@ -50,13 +52,27 @@ def header_details(left: Module, right: Module, *, metadata: bool = False) -> li
         if key == "entry_computation_layout" or (key in _NOTES and not metadata):
             continue
         ours, theirs = left.attrs.get(key) or None, right.attrs.get(key) or None
-        default = {"replica_count": 1, "num_partitions": 1}.get(key)
-        ours, theirs = ours or default, theirs or default
-        if comparable(ours) != comparable(theirs):
+        if _header_value(left, key, ours) != _header_value(right, key, theirs):
+            if key == "backend_config":
+                ours, theirs = different_keys(ours, theirs)
+            default = 1 if key in _COUNTS else None
+            ours, theirs = ours or default, theirs or default
             found.append(
                 Detail(key, *("" if v is None else codec.write(v) for v in (ours, theirs)))
             )
     return [*found, *_program_layout(left, right)]
+
+
+def _header_value(module: Module, key: str, value: Any) -> Hashable:
+    """Return an attribute of a header as it is compared; None is what an absent one means."""
+    if key in _COUNTS:
+        return value or 1
+    if key.startswith("allow_spmd_sharding_propagation"):
+        # It says something where there is a partitioner; one value is for all.
+        if module.device_counts[1] == 1 or not any(value or ()):
+            return None
+        return all(value) or comparable(value)
+    return comparable_annotation(key, value) or None
 
 
 def _program_layout(left: Module, right: Module) -> Iterator[Detail]:
@@ -112,21 +128,28 @@ def changes_of(
 
 
 def _in_order(matching: Matching, changes: list[Change]) -> list[Change]:
-    """Return changes in the order of the left module, added ones next to what they are used by."""
-    at: dict[Instruction, tuple[float, ...]] = {}
+    """Return changes in the order of the left module, added ones before what they are used by."""
+    at: dict[Instruction, tuple[int, int]] = {}
     for module in (matching.left, matching.right):
         for c, comp in enumerate(module.computations):
             for n, inst in enumerate(comp.in_order()):
-                at[inst] = float(c), float(n)
+                at[inst] = c, n
+    # The first instruction of the left module that an added one is for.
+    before: dict[Instruction, tuple[int, int]] = {}
+    for comp in matching.right.computations:
+        for inst in reversed(comp.in_order()):
+            if (partner := matching.of(inst)) is not None:
+                before[inst] = at[partner]
+            else:
+                before[inst] = min((before[u] for u in inst.users), default=at[inst])
 
-    def place(change: Change) -> tuple[float, ...]:
+    def position(change: Change) -> tuple[int, ...]:
         if change.left is not None:
-            return (*at[change.left], 0.0)
+            return (*at[change.left], 1, 0, 0)
         assert change.right is not None
-        users = [p for u in change.right.users if (p := matching.of(u)) is not None]
-        return (*min((at[u] for u in users), default=at[change.right]), -0.5)
+        return (*before[change.right], 0, *at[change.right])
 
-    return sorted(changes, key=place)
+    return sorted(changes, key=position)
 
 
 def _same_place(matching: Matching, a: Instruction, b: Instruction) -> bool:

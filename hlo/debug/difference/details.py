@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hlo.analysis.matching import Matching, comparable, is_note
+from hlo.analysis.matching import Matching, comparable, comparable_annotation, is_note
 from hlo.debug.difference.sites import Sites
 from hlo.frontends.text.annotations import ANNOTATIONS
 from hlo.ir import Computation, Instruction
@@ -104,9 +105,28 @@ def _annotations(a: Instruction, b: Instruction, metadata: bool) -> Iterator[Det
         if is_note(key) and not metadata:
             continue
         ours, theirs = a.annotations.get(key), b.annotations.get(key)
-        if comparable(ours) != comparable(theirs):
+        if comparable_annotation(key, ours) != comparable_annotation(key, theirs):
+            if key == "backend_config":
+                ours, theirs = different_keys(ours, theirs)
             texts = ["" if v is None else _short(codec.write(v)) for v in (ours, theirs)]
             yield Detail(key, *texts)
+
+
+def different_keys(left: str | None, right: str | None) -> tuple[str | None, str | None]:
+    """Return two values of `backend_config` without the keys of JSON that have the same value."""
+    try:
+        ours, theirs = json.loads(left or "{}"), json.loads(right or "{}")
+    except (ValueError, RecursionError):
+        return left, right
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return left, right
+    same = {k for k in ours.keys() & theirs.keys() if _json(ours[k]) == _json(theirs[k])}
+    left, right = (_json({k: v for k, v in d.items() if k not in same}) for d in (ours, theirs))
+    return left, right
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def _callees(matching: Matching, a: Instruction, b: Instruction) -> Iterator[Detail]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hlo.analysis.cost import Cost
 from hlo.analysis.source_location import source_location
-from hlo.debug.difference.changes import CHANGED, MOVED, Change
+from hlo.debug.difference.changes import ADDED, CHANGED, MOVED, Change
 from hlo.debug.difference.clusters import RUNS
 from hlo.debug.difference.record import Pattern, Record
 from hlo.frontends.text import PrintOptions, print_instruction
@@ -19,6 +19,8 @@ from hlo.support.quantities import quantity_text
 SHOWN = 3
 # Places of more instructions than this are shown once; and of a place so many instructions.
 _SMALL, _LARGE = 4, 12
+# Users of an added instruction that are shown.
+_USERS = 2
 _LINE = PrintOptions(constant_limit=10, metadata=False, index_comments=False)
 # Attributes of instructions are cut where a line becomes longer than this.
 _WIDTH = 300
@@ -80,8 +82,11 @@ def _place(changes: Sequence[Change], most: int) -> Iterator[str]:
     yield f"  @@ {'ENTRY ' if is_entry else ''}{where.name} @@"
     # One more is not longer than the line that says that there is one more.
     count = len(changes) if len(changes) <= most + 1 else most
+    added = {c.right for c in changes if c.kind == ADDED}
     for change in changes[:count]:
         yield from _change(change)
+        if change.kind == ADDED and change.right is not None:
+            yield from _users(change.right, added)
     if rest := len(changes) - count:
         yield f"    ... and {rest} more instructions"
 
@@ -99,6 +104,15 @@ def _change(change: Change) -> Iterator[str]:
     if change.kind == CHANGED:
         for detail in change.details:
             yield f"      {detail}"
+
+
+def _users(inst: Instruction, added: set[Instruction | None]) -> Iterator[str]:
+    """Yield the users of an added instruction that are not added with it."""
+    users = [u for u in inst.users if u not in added]
+    for user in users[:_USERS]:
+        yield f"      used by {instruction_line(user)}"
+    if (rest := len(users) - _USERS) > 0:
+        yield f"      ... and {rest} more user{'s' if rest > 1 else ''}"
 
 
 def _holds_others(change: Change) -> bool:

@@ -14,6 +14,7 @@ from hlo.debug.reduction.localization import candidates
 from hlo.debug.reduction.steps import NEED_VALID, Step, steps
 from hlo.debug.reduction.workers import Verdict, Workers
 from hlo.errors import HloError
+from hlo.frontends.text import parse
 from hlo.ir import Module
 from hlo.verifier import diagnose
 
@@ -37,6 +38,9 @@ class Progress:
 class Reducer:
     """Reduces a module by a test.
 
+    Each module that is tested, adopted and returned is the one that its text gives back: the text
+    is what people keep.
+
     Attributes:
         module: the smallest module so far; None until one was seen to be wrong.
         problem: what is wrong with it.
@@ -53,7 +57,7 @@ class Reducer:
         adopted: Callable[[Module, str], None] = lambda module, problem: None,
         passed: Callable[[str], None] = lambda digest: None, name: str = "",
     ) -> None:  # fmt: skip
-        self._given, self._name = module, name or module.name
+        self._given, self._name = parse(str(module)), name or module.name
         self.module: Module | None = None
         self.problem = ""
         self.known: set[str] = set()
@@ -71,7 +75,7 @@ class Reducer:
     def run(self, problem: str = "") -> Module:
         """Return the smallest module. problem: what is wrong with the module, where that is known.
 
-        Raises HloError (`nothing-wrong`) if the test finds nothing wrong with it.
+        Raises HloError (`nothing-wrong`) if the test does not fail on it.
         """
         self._test.prepare()
         # Forks share the memory of what no collection touches.
@@ -178,6 +182,7 @@ class Reducer:
                     assert module is not None
                     if digest(module) != verdict.digest and not self._is_as_wrong(module):
                         continue
+                    module = parse(str(module))
                     self.module, self.problem = module, verdict.problem
                     # Two steps that undo each other come to an end.
                     self.known.add(verdict.digest)
@@ -207,10 +212,15 @@ class Reducer:
             module = make((self.module or self._given) if forked else self._base())
             if module is None:
                 return Verdict()
-            key = digest(module)
+            text = str(module)
+            key = _digest_of(text)
             if key in self.known:
                 return Verdict(digest=key)
-            said = problem(self._test, module)
+            try:
+                tested = parse(text)
+            except HloError:
+                return Verdict(digest=key)  # an invalid module that no text spells
+            said = problem(self._test, tested)
             same = said if said and self.problem in ("", said) else ""
             return Verdict(same, key)
 
@@ -234,4 +244,8 @@ def _applied(step: Step, chunk: Sequence[str]) -> Make:
 
 def digest(module: Module) -> str:
     """Return a digest of a module's text."""
-    return sha256(str(module).encode()).hexdigest()[:32]
+    return _digest_of(str(module))
+
+
+def _digest_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]

@@ -23,6 +23,9 @@ from hlo.runtime.pool import default_threads
 
 # How often a progress line is brought up to date.
 _TICK_S = 0.25
+# Loops of candidates may have lost their end. By default a test that takes so many times as long as
+# the slowest one that failed is ended, not before so many seconds, and after so many at the latest.
+_TIMES, _LEAST_S, _MOST_S = 10, 5.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Workers:
     """Runs work in forks, several at a time, and hands verdicts on in the order of the work.
 
     jobs: how many at a time, by default one a processor; 0 for none: work is done in this process.
-    timeout: seconds for each.
+    timeout: seconds for each; by default in proportion to what failing tests take.
     tick: called several times a second while something runs.
     """
 
@@ -58,6 +61,17 @@ class Workers:
     tick: Tick = lambda: None
     tested: int = 0
     ended: dict[str, int] = field(default_factory=dict)
+    # Seconds of the slowest test that failed.
+    _slowest: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which a test is ended."""
+        if self.timeout is not None:
+            return self.timeout
+        if not self._slowest:
+            return _MOST_S
+        return min(_MOST_S, max(_LEAST_S, _TIMES * self._slowest))
 
     @property
     def forks(self) -> bool:
@@ -80,7 +94,7 @@ class Workers:
             for number in range(len(work)):
                 while number not in done:
                     while started < len(work) and len(running) < at_a_time:
-                        running[started] = _Process(work[started], self.timeout)
+                        running[started] = _Process(work[started])
                         started += 1
                     self._wait(running, done)
                 verdict = done.pop(number)
@@ -100,8 +114,10 @@ class Workers:
             for key, _ in selector.select(_TICK_S):
                 running[key.data].read()
         for number in list(running):
-            verdict = running[number].verdict()
+            verdict = running[number].verdict(self.limit)
             if verdict is not None:
+                if verdict.problem:
+                    self._slowest = max(self._slowest, running[number].seconds)
                 done[number] = verdict
                 del running[number]
         self.tick()
@@ -110,11 +126,11 @@ class Workers:
 class _Process:
     """A fork that does one piece of work, with what that starts in a process group of its own."""
 
-    def __init__(self, work: Work, timeout: float | None) -> None:
+    def __init__(self, work: Work) -> None:
         self.pipe, outlet = os.pipe()
         self._data = b""
         self._closed = False
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._start = time.monotonic()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -143,14 +159,19 @@ class _Process:
                 return
             self._data += data
 
-    def verdict(self) -> Verdict | None:
-        """Return the verdict if there is one, be it that the time is over."""
+    @property
+    def seconds(self) -> float:
+        """How long it has run."""
+        return time.monotonic() - self._start
+
+    def verdict(self, limit: float) -> Verdict | None:
+        """Return the verdict if there is one, be it that it ran longer than a limit in seconds."""
         if self._closed:
             status = self._reap()
             if self._data:
                 return Verdict(**json.loads(self._data))
             return Verdict(ended=_said(status))
-        if self._deadline is not None and time.monotonic() > self._deadline:
+        if self.seconds > limit:
             self.end()
             return Verdict(ended="timeout")
         return None

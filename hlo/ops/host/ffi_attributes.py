@@ -87,7 +87,7 @@ def ffi_attributes(op: OpView) -> dict[str, FfiAttribute]:
     if not text.startswith("{"):
         return {}
     try:
-        return dict(_read_config(text))
+        return dict(read_config(text))
     except TextError as e:
         raise InferError(
             f"custom-call: backend_config is no dictionary of attributes: {e}",
@@ -97,7 +97,8 @@ def ffi_attributes(op: OpView) -> dict[str, FfiAttribute]:
 
 # Reading them again takes as long as LAPACK does on small matrices.
 @lru_cache
-def _read_config(text: str) -> dict[str, FfiAttribute]:
+def read_config(text: str) -> dict[str, FfiAttribute]:
+    """Return the attributes that a dictionary spells. Raises TextError."""
     s = Scanner(text)
     value = _read_dict(s, 0)
     s.end()

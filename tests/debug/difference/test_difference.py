@@ -245,3 +245,114 @@ def test_large_places_are_cut_unless_all_is_wanted():
     assert lines[at + 1].startswith("  + ") and " fusion(" in lines[at + 1]
     assert lines[-1] == "    ... and 9 more instructions"
     assert report(found, shown=None).count("now in f") == 20
+
+
+# One program written in two ways.
+_FFI = 'custom-call(x), custom_call_target="f", api_version=API_VERSION_TYPED_FFI, backend_config='
+SAME = {
+    "keys of JSON": (
+        'abs(x), backend_config={"n":"3","known":{"a":1,"b":[1,2]}}',
+        'abs(x), backend_config={"known": {"b": [1, 2], "a": 1}, "n": "3"}',
+    ),
+    "JSON as a string": (
+        'abs(x), backend_config={"a":1,"b":true}',
+        r'abs(x), backend_config="{\"b\":true,\"a\":1}"',
+    ),
+    "attributes of a typed custom call": (
+        _FFI + '{a = 1 : i64, b = {c = 2.0 : f32, d = "x"}}',
+        _FFI + '{b = {d = "x", c = 2.0 : f32}, a = 1}',
+    ),
+    "frontend attributes": (
+        'abs(x), frontend_attributes={a="1",b="2"}',
+        'abs(x), frontend_attributes={b="2",a="1"}',
+    ),
+    "a list of devices": (
+        "abs(x), sharding={devices=[4]<=[4]}",
+        "abs(x), sharding={devices=[4]0,1,2,3}",
+    ),
+    "a transposed list of devices": (
+        "abs(x), sharding={devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+        "abs(x), sharding={devices=[2,2]0,2,1,3 last_tile_dims={replicated}}",
+    ),
+    "one tile": (
+        "abs(x), sharding={replicated}",
+        "abs(x), sharding={devices=[1,2]<=[2] last_tile_dim_replicate}",
+    ),
+    "metadata of a sharding": (
+        "abs(x), sharding={replicated}",
+        'abs(x), sharding={replicated metadata={op_name="f"}}',
+    ),
+    "replica groups": (
+        "all-reduce(x), to_apply=sum, channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0)",
+        "all-reduce(x), to_apply=sum, channel_id=1, replica_groups={{0,2},{1,3}}",
+    ),
+    "an attribute's default": (
+        'custom-call(x), custom_call_target="f"',
+        'custom-call(x), custom_call_target="f", custom_call_has_side_effect=false',
+    ),
+}  # fmt: skip
+_ENTRY = """HloModule m{header}
+sum {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[4]{layout} parameter(0){note}  ROOT y = f32[4]{layout} {text} }}"""
+
+
+def in_two_ways(left: dict[str, str], right: dict[str, str]) -> Difference:
+    plain = {"header": "", "layout": "", "note": "", "text": "abs(x)"}
+    return hlo.diff(*(hlo.parse(_ENTRY.format(**plain | given)) for given in (left, right)))
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_one_program_written_in_two_ways_is_no_difference(case):
+    left, right = SAME[case]
+    found = in_two_ways({"text": left}, {"text": right})
+    assert not found, str(found)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ({"layout": ""}, {"layout": "{0}"}),
+        ({"note": ""}, {"note": ", parameter_replication={false}"}),
+        ({}, {"header": ", allow_spmd_sharding_propagation_to_output={true}"}),
+        ({}, {"header": ", replica_count=1, num_partitions=1"}),
+        ({"header": ', backend_config={"a":1,"b":2}'},
+         {"header": ', backend_config={"b":2,"a":1}'}),
+        (
+            {"header": ", num_partitions=2, allow_spmd_sharding_propagation_to_output={true,true}"},
+            {"header": ", num_partitions=2, allow_spmd_sharding_propagation_to_output={true}"},
+        ),
+    ],
+)  # fmt: skip
+def test_headers_and_parameters_written_in_two_ways(left, right):
+    found = in_two_ways(left, right)
+    assert not found, str(found)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [
+        ('{"n":"3","same":[1]}', '{"same":[1],"n":"4"}', '{"n":"3"} -> {"n":"4"}'),
+        ('{"a":1}', '{"a":1.0}', '{"a":1} -> {"a":1.0}'),
+        ('{"a":[1,2]}', '{"a":[2,1]}', '{"a":[1,2]} -> {"a":[2,1]}'),
+        ('{"a":1,"b":null}', '{"a":1}', '{"b":null} -> {}'),
+        ('"a b"', '"b a"', "a b -> b a"),
+        ("{a = 1 : i64}", "{a = 1 : i32}", "{a = 1 : i64} -> {a = 1 : i32}"),
+    ],
+)
+def test_a_backend_config_that_differs_shows_the_keys_that_do(left, right, said):
+    texts = (f"abs(x), backend_config={text}" for text in (left, right))
+    [change] = in_two_ways(*({"text": text} for text in texts)).changes
+    assert [str(d).replace('"a b"', "a b").replace('"b a"', "b a") for d in change.details] == [
+        f"backend_config: {said}"
+    ]
+
+
+def test_an_added_instruction_comes_with_its_user():
+    found = between(
+        "x = f32[2] parameter(0)  ROOT y = f32[2] tanh(x)",
+        "x = f32[2] parameter(0)  k = f32[] constant(1)  b = f32[2] broadcast(k), dimensions={}"
+        "  n = f32[2] add(x, b)  ROOT y = f32[2] tanh(n)",
+    )
+    lines = [line for line in str(found).splitlines() if " = " in line]
+    assert [line.split(" = ")[0].split("%")[1] for line in lines] == ["k", "b", "n", "y"]
+    assert ["used by" in line for line in lines] == [False, False, False, True]

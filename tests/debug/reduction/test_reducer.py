@@ -13,7 +13,7 @@ import hlo
 from hlo.debug.reduction.interestingness.base import Predicate
 from hlo.debug.reduction.reducer import Reducer
 from hlo.debug.reduction.resizing import resize
-from hlo.debug.reduction.workers import Workers
+from hlo.debug.reduction.workers import Verdict, Workers
 from hlo.ir import Module
 from hlo.verifier import diagnose
 
@@ -299,3 +299,54 @@ def test_dimensions_of_an_instruction_shrink_where_others_cannot() -> None:
         "(3, 9, 9, 3)",
         "(3, 4, 4, 3)",
     ]
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_what_is_judged_is_what_the_text_gives_back(jobs: int) -> None:
+    """What the parser makes has a span in the text; what a step makes has none."""
+
+    def test(module: Module) -> bool:
+        return has("tanh")(module) and all(i.span is not None for i in module.instructions())
+
+    given = hlo.parse(CHAIN)
+    root = given.entry.root
+    given.entry.create("negate", root.shape, [root], root=True)
+    assert not test(given)
+    small = hlo.reduce(given, test, jobs=jobs)
+    assert opcodes(small) == ["parameter", "tanh"]
+    assert test(small) and test(hlo.parse(str(small)))
+
+
+NAN = """HloModule m
+
+ENTRY e {
+  x = f32[2,4] parameter(0)
+  w = f32[2,4] parameter(1)
+  y = f32[2,4] tanh(w)
+  d = f32[2,4] subtract(x, y)
+  l = f32[2,4] log(d)
+  s = f32[2,4] sine(l)
+  ROOT r = f32[2,4] add(s, y)
+}
+"""
+
+
+def test_the_instruction_that_makes_a_nan() -> None:
+    small = hlo.reduce(hlo.parse(NAN), "find-nan", jobs=0)
+    assert "log" in opcodes(small) and not {"sine", "add"} & set(opcodes(small))
+    found = hlo.find_nan(small, *hlo.random_inputs(small), backend="reference")
+    assert found is None or found.opcode == "log"
+
+
+def test_what_passes_a_nan_on_makes_none() -> None:
+    text = "HloModule m ENTRY e { c = f32[2] constant({nan, 1})  ROOT r = f32[2] negate(c) }"
+    with pytest.raises(hlo.HloError, match=r"nothing to reduce: the test does not fail on m\b"):
+        hlo.reduce(hlo.parse(text), "find-nan", jobs=0)
+
+
+def test_a_test_may_take_ten_times_as_long_as_one_that_failed() -> None:
+    workers = Workers(1)
+    assert workers.limit == 300
+    list(workers.verdicts([lambda: Verdict("wrong")]))
+    assert workers.limit == 5
+    assert Workers(1, timeout=7).limit == 7

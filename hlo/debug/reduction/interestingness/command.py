@@ -10,22 +10,26 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from hlo.debug.reduction.interestingness.base import ValidModules
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs
+from hlo.debug.trace.leaves import write_inputs
 from hlo.errors import HloError
 from hlo.ir import Module
 
-PLACE = "{}"
-VARIABLE = "HLO_FILE"
+MODULE, INPUTS = "{}", "{inputs}"
+MODULE_VARIABLE, INPUTS_VARIABLE = "HLO_FILE", "HLO_INPUTS"
 
 
-class Command(ValidModules):
-    """A shell command on the module's file.
+class Command(OnInputs):
+    """A shell command on the module's file, and on a file of its inputs.
 
-    The file's path takes the place of `{}`; without one it is the last argument. It is in the
-    variable HLO_FILE as well. status: the exit status of a module that is still wrong.
+    `{}` in the command is replaced by the module's file; without it the file is the last argument.
+    Its path is in the variable HLO_FILE as well. `{inputs}` and HLO_INPUTS are an npz of the
+    module's inputs, where some are given or the command names it. status: the exit status of a
+    module that is still wrong.
     """
 
-    def __init__(self, command: str, status: int = 0) -> None:
+    def __init__(self, command: str, status: int = 0, inputs: Inputs | None = None) -> None:
+        super().__init__(inputs)
         self.command, self.status = command, status
         program = _program(command)
         if program and shutil.which(program) is None:
@@ -38,28 +42,39 @@ class Command(ValidModules):
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def wrong(self, module: Module) -> str:
-        return f"exit status {self.status}" if self.ended(module) == self.status else ""
+        ended = self.exit_status(module, self.inputs)
+        return f"exit status {self.status}" if ended == self.status else ""
 
-    def ended(self, module: Module) -> int:
-        """Write a module to a file of its own and run the command on it; returns its exit status.
+    def _takes_inputs(self, inputs: Inputs) -> bool:
+        named = INPUTS in self.command or INPUTS_VARIABLE in self.command
+        return named or bool(inputs.known)
+
+    def exit_status(self, module: Module, inputs: Inputs) -> int:
+        """Write a module, and its inputs, to files, and return the command's exit status on them.
 
         A signal that ends it is the negative number. What it writes is dropped.
         """
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             path = Path(folder) / "module.hlo"
             path.write_text(str(module))
-            file = shlex.quote(str(path))
-            command = self.command
-            line = command.replace(PLACE, file) if PLACE in command else f"{command} {file}"
+            line, file = self.command, shlex.quote(str(path))
+            line = line.replace(MODULE, file) if MODULE in line else f"{line} {file}"
+            variables = {MODULE_VARIABLE: str(path)}
+            if self._takes_inputs(inputs):
+                archive = str(Path(folder) / "inputs.npz")
+                write_inputs(archive, module, inputs.of(module))
+                line = line.replace(INPUTS, shlex.quote(archive))
+                variables[INPUTS_VARIABLE] = archive
             ended = subprocess.run(
-                ["/bin/sh", "-c", line], env={**os.environ, VARIABLE: str(path)},
+                ["/bin/sh", "-c", line], env={**os.environ, **variables},
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 check=False,
             )  # fmt: skip
         return ended.returncode
 
     def __str__(self) -> str:
-        return f"{self.command} = {self.status}"
+        inputs = f" on {self.inputs}" if self._takes_inputs(self.inputs) else ""
+        return f"{self.command} = {self.status}{inputs}"
 
 
 def _program(command: str) -> str:

@@ -36,7 +36,7 @@ class Crashes(OnInputs):
 
     def wrong(self, module: Module) -> str:
         if self._command is not None:
-            status = self._command.ended(module)
+            status = self._command.exit_status(module, self.inputs)
             if status > _SIGNAL:
                 status = _SIGNAL - status
         else:

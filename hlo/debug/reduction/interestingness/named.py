@@ -10,7 +10,9 @@ from hlo.ir import Module
 
 
 def test_of(test: Callable[[Module], bool] | str) -> Test:
-    """Return the test that a function is, or a text: `check`, `crash`, `diverges:A,B`, `pass:NAME`.
+    """Return the test that a function is, or a text.
+
+    Texts are `check`, `crash`, `find-nan`, `diverges:A,B` and `pass:NAME`.
 
     Raises HloError for another text.
     """
@@ -29,6 +31,10 @@ def test_of(test: Callable[[Module], bool] | str) -> Test:
         from hlo.debug.reduction.interestingness.crash import Crashes
 
         return Crashes()
-    known = "there are check, crash, diverges:A,B and pass:NAME"
-    hint = did_you_mean(test, ["check", "crash"]) or known
+    if test == "find-nan":
+        from hlo.debug.reduction.interestingness.nonfinite import MakesNonfinite
+
+        return MakesNonfinite()
+    known = "the tests are check, crash, find-nan, diverges:A,B and pass:NAME"
+    hint = did_you_mean(test, ["check", "crash", "find-nan"]) or known
     raise HloError.at("bad-value", f"{test!r} is no test", None, hint)

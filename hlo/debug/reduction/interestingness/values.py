@@ -33,14 +33,14 @@ class Inputs:
     def __init__(
         self, seed: int = 0, random: Sequence[str] = (), known: Mapping[str, Any] | None = None
     ) -> None:
-        self._seed, self._random, self._known = seed, tuple(random), known or {}
+        self._seed, self._random, self.known = seed, tuple(random), known or {}
 
     def of(self, module: Module) -> list[Any]:
         """Return arguments of a module."""
         parameters = [
             Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters
         ]
-        fitting = {p.number: _fitted(self._known.get(p.name), p.shape) for p in parameters}
+        fitting = {p.number: _fitted(self.known.get(p.name), p.shape) for p in parameters}
         others = [p for p in parameters if fitting[p.number] is None]
         names = [name for p in others for _, name, _ in p.leaves()]
         distributions = Distributions([text for text in self._random if _says(text, names)])
@@ -50,11 +50,11 @@ class Inputs:
 
     def __str__(self) -> str:
         digest = sha256()
-        for name, value in self._known.items():
+        for name, value in self.known.items():
             digest.update(name.encode())
             for leaf in leaves(value):
                 digest.update(leaf.tobytes())
-        known = f" known {digest.hexdigest()}" if self._known else ""
+        known = f" known {digest.hexdigest()}" if self.known else ""
         return f"seed {self._seed} {' '.join(self._random)}{known}"
 
 
@@ -63,6 +63,15 @@ class OnInputs(ValidModules):
 
     def __init__(self, inputs: Inputs | None) -> None:
         self.inputs = inputs or Inputs()
+
+    def run_on(
+        self, module: Module, arguments: Sequence[Any], seed: int = 0, random: Sequence[str] = ()
+    ) -> None:
+        """Run modules on arguments of a module, and on what its instructions are on these.
+
+        seed, random: for parameters that neither names.
+        """
+        self.inputs = Inputs(seed, random, values_by_name(module, arguments))
 
 
 def values_by_name(module: Module, arguments: Sequence[Any]) -> dict[str, Any]:
