@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
+from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from click.testing import CliRunner
@@ -42,6 +44,24 @@ def test_ranks_of_intervals() -> None:
     # The known ones: the 2nd and 9th of 10 values, none of five.
     assert estimate(range(1, 11)) == Estimate(5.5, 2, 9, 10)
     assert estimate([1, 2, 3, 4, 5]) == Estimate(3, 0.0, math.inf, 5)
+
+
+@pytest.mark.parametrize("count", [1029, 1030, 1031, 2048, 5000])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_ranks_of_many_values_are_those_of_exact_integers(count: int, confidence: float) -> None:
+    limit = Fraction(1 - confidence) / 2 * (1 << count)
+    outside, rank = 0, -1
+    while outside + math.comb(count, rank + 1) <= limit:
+        rank += 1
+        outside += math.comb(count, rank)
+    e = estimate(range(count), confidence)
+    assert (e.low, e.high) == (rank, count - 1 - rank)
+
+
+def test_the_rank_of_a_million_values_is_that_of_the_normal_distribution() -> None:
+    e = estimate(range(10**6))
+    reach = NormalDist().inv_cdf(0.975) * 1000 / 2
+    assert abs(e.low - (5e5 - reach)) < 2 and e.low + e.high == 10**6 - 1
 
 
 def _compared(low: float, value: float, high: float, *, different: bool) -> str:
