@@ -17,6 +17,7 @@ from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import applied_computations
+from hlo.library_calls import expand_call, is_scratch
 from hlo.ops import Category, Trait
 from hlo.ops.attrs import WindowDim
 from hlo.values.types import ArrayShape, Shape, TupleShape
@@ -25,7 +26,7 @@ from hlo.values.types import ArrayShape, Shape, TupleShape
 @dataclass(frozen=True)
 class Cost:
     """Counts of one run. `exact` is false if a loop of unknown trip count is counted as one
-    iteration, or an operation is opaque, such as a custom call."""
+    iteration, or an operation is opaque, such as most custom calls."""
 
     operations: int = 0
     transcendentals: int = 0
@@ -147,11 +148,19 @@ class _Costs:
                 inner = self._inside.of(inst.called_computations[0])
                 return inner + Cost(bytes=self._traffic(inst))
             case "custom-call":
-                return Cost(bytes=self._traffic(inst), exact=False)
+                return self._custom_call(inst)
         cost, traffic = self._arithmetic(inst), self._traffic(inst)
         if not traffic:
             return cost
         return Cost(cost.operations, cost.transcendentals, cost.bytes + traffic, cost.exact)
+
+    def _custom_call(self, inst: Instruction) -> Cost:
+        """Return the cost of a call: of a vendor's library, that of one kernel."""
+        traffic = Cost(bytes=self._traffic(inst))
+        computation = expand_call(inst)
+        if computation is None:
+            return traffic + Cost(exact=False)
+        return self._inside.of(computation) + traffic
 
     # --- arithmetic -----------------------------------------------------------------------------
 
@@ -252,6 +261,8 @@ def _written(inst: Instruction) -> int:
         return sum(map(_written, root.operands if root.opcode == "tuple" else [root]))
     if inst.opcode == "dynamic-update-slice":
         return _bytes(inst.operands[1].shape)
+    if inst.opcode == "custom-call" and isinstance(inst.shape, TupleShape):
+        return sum(_bytes(s) for s in inst.shape.elements if not is_scratch(s))
     if inst.opcode == "scatter":
         return sum(_bytes(o.shape) for o in inst.operands[len(inst.operands) // 2 + 1 :])
     return _bytes(inst.shape)

@@ -5,7 +5,7 @@ Everything without a native function is run by its op-table rule, as in the inte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +17,7 @@ from hlo.eval.interpreter import Interpreter
 from hlo.frontends.text import parse, print_module
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
+from hlo.library_calls import is_library_target, need_expansion
 from hlo.ops.collective.device_groups import absent_devices
 from hlo.ops.collective.rules import PARTIAL
 from hlo.ops.host.custom import find_target
@@ -66,7 +67,7 @@ def check_targets(module: Module, host: Host) -> None:
     for inst in module.instructions():
         if inst.opcode == "custom-call":
             try:
-                find_target(inst, host)
+                find_target(inst, host, _computes)
             except InferError as e:
                 span = inst.span
                 if span is not None and e.attr is not None:
@@ -74,10 +75,16 @@ def check_targets(module: Module, host: Host) -> None:
                 raise HloError.at(e.code, f"{inst.name}: {e.message}", span, e.hint) from None
 
 
+def _computes(op: Any) -> Callable[..., Any] | None:
+    """Return a function for what compiled code computes itself, None for other targets."""
+    computation = need_expansion(op)
+    return None if computation is None else lambda op, args: computation
+
+
 def need_no_replacement(host: Host) -> None:
     """Raise HloError if a host replaces a target that compiled code implements itself."""
     for name in host.custom_calls:
-        if builtin_target(name) is not None:
+        if builtin_target(name) is not None or is_library_target(name):
             raise HloError.at(
                 "unsupported", f"custom call {name!r} has a meaning in native code, which no "
                 "function replaces", hint="the interpreter would call the function",
@@ -122,7 +129,7 @@ def _function(which: Import, host: Host) -> Function:
     op = module.entry.root
     if which.opcode == "custom-call":
         try:
-            find_target(op, host)
+            find_target(op, host, _computes)
         except InferError as e:
             _raise(op, e)
     context = Interpreter(host, module.device_counts)

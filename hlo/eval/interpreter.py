@@ -21,6 +21,7 @@ from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
 from hlo.host import Host, run_together
 from hlo.ir import Computation, Instruction, Module
+from hlo.library_calls import need_expansion
 from hlo.ops import Trait
 from hlo.ops.elementwise.conversion import bitcasts_a_scalar
 from hlo.ops.rules import need_memory
@@ -120,6 +121,7 @@ class Interpreter:
         self._picks: dict[Computation, bool] = {}
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
         self._endless: dict[Instruction, bool] = {}
+        self._library_calls: dict[Instruction, Computation | None] = {}
         self._whole: dict[Computation, bool] = {}
         self._effects = Effects()
         self._fixed: dict[Computation, list[Any]] = {}
@@ -225,6 +227,12 @@ class Interpreter:
         if op not in self._endless:
             self._endless[op] = never_ends(op)
         return self._endless[op]
+
+    def library_call(self, op: Any) -> Computation | None:
+        """Return the computation that a call of a vendor's library stands for, None without one."""
+        if op not in self._library_calls:
+            self._library_calls[op] = need_expansion(op)
+        return self._library_calls[op]
 
     def sort_keys(self, computation: Computation, arrays: Sequence[Any]) -> list[SortKey] | None:
         """Return the keys by which a comparator orders the elements of arrays, first key first.

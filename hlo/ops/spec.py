@@ -167,6 +167,12 @@ class EvalContext(Protocol):
     def never_ends(self, op: OpView) -> bool:
         """True for a `while` that goes on for ever if it goes on once."""
 
+    def library_call(self, op: OpView) -> Any:
+        """Return the computation that a call of a vendor's library stands for.
+
+        None if its target is no library's. Raises InferError for what is not known of it.
+        """
+
     @property
     def device_counts(self) -> tuple[int, int]:
         """Numbers of replicas and of partitions that the running module is for."""

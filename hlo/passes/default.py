@@ -29,6 +29,8 @@ def _kept_stages(*, fuses: bool) -> tuple[Step | Fix, ...]:
 
 def _stages(*, fuses: bool) -> list[Step | Fix]:
     stages: list[Step | Fix] = [
+        # Products and convolutions that another compiler has handed to a library.
+        step("library_call_expander"),
         # One computation where there were several: nothing below looks through calls.
         step("call_inliner"),
         step("map_inline"),

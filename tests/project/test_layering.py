@@ -33,21 +33,23 @@ ALLOWED: dict[str, set[str]] = {
     "mpi": _VALUES | {"ops", "host", "llvm", "runtime"},
     "verifier": _IR,
     "lenient": _IR | {"verifier", "passes"},
-    "analysis": _IR | {"io"},
+    "library_calls": _IR,
+    "analysis": _IR | {"io", "library_calls"},
     "expansions": _IR | {"analysis"},
-    "eval": _IR | {"analysis", "host"},
+    "eval": _IR | {"analysis", "host", "library_calls"},
     "spmd": _IR | {"analysis", "expansions"},
     "frontends": _IR | {"io", "verifier", "eval"},
     "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler", "gpu"},
-    "passes": _IR | {"io", "verifier", "analysis", "eval", "expansions", "spmd", "testing"},
+    "passes": _IR
+    | {"io", "verifier", "analysis", "eval", "expansions", "library_calls", "spmd", "testing"},
     "llvm": set(),
     "gpu": _VALUES,
-    "codegen": _IR | {"analysis", "expansions", "llvm", "gpu"},
+    "codegen": _IR | {"analysis", "expansions", "library_calls", "llvm", "gpu"},
     "runtime": _VALUES | {"io", "llvm"},
     "objects": _VALUES | {"io", "host", "llvm", "codegen", "runtime", "gpu"},
     "compiler": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "codegen"}
-    | {"lenient", "runtime", "objects", "gpu"},
+    | {"lenient", "library_calls", "runtime", "objects", "gpu"},
     "api": _IR
     | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"}
     | {"lenient", "debug", "profiler", "reports"},

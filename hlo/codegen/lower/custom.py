@@ -1,7 +1,7 @@
 """Custom calls with known semantics, as plain operations.
 
-Annotations become their operand. Other calls are external: their operands are in the layouts that
-the call states.
+Annotations become their operand, and calls of vendors' libraries what they compute. Other calls are
+external: their operands are in the layouts that the call states.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from hlo.codegen.lower.lapack import cholesky_factor
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
+from hlo.library_calls import expand_call
 from hlo.ops.host.custom_targets import (
     Triangle,
     is_annotation,
@@ -36,6 +37,9 @@ def _custom_call(inst: Instruction) -> Computation | None:
         return d.done(d.relaid(d.parameters[0], inst.shape))
     if name == "TopK":
         return _top_k(inst)
+    library = expand_call(inst)
+    if library is not None:
+        return library
     factor = cholesky_factor(inst)
     if factor is not None:
         return factor

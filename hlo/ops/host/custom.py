@@ -133,17 +133,29 @@ def _verify(op: OpView) -> None:
             )  # fmt: skip
 
 
-def find_target(op: OpView, host: Any) -> Callable[..., Any]:
+def find_target(
+    op: OpView, host: Any, library_call: Callable[[OpView], Callable[..., Any] | None]
+) -> Callable[..., Any]:
     """Return the function `f(op, args) -> value` of a custom call. Raises InferError.
 
     The host's own functions come first, then what needs no library, then the host's libraries.
+    library_call: returns the function of a vendor's library, None for other targets, and raises
+    InferError for what is not known of it.
     """
     name = op.custom_call_target
     if name in host.custom_calls:
         return python_target(host.custom_calls[name])
-    target = builtin_target(name) or host.target_of(op)
+    target = builtin_target(name)
+    if target is not None:
+        return target
+    unknown = None
+    try:
+        target = library_call(op)
+    except InferError as e:
+        unknown = e
+    target = target or host.target_of(op)
     if target is None:
-        raise InferError(
+        raise unknown or InferError(
             f"custom-call: nothing is known of target {name!r}",
             attr="custom_call_target", code="unknown-custom-call", hint=_unknown(name, host),
         )  # fmt: skip
@@ -164,8 +176,12 @@ def _unknown(name: str, host: Any) -> str:
 
 
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    def library_call(op: OpView) -> Callable[..., Any] | None:
+        computation = ctx.library_call(op)
+        return None if computation is None else lambda _, args: ctx.call(computation, args)
+
     verify_target(op)
-    value = find_target(op, ctx.host)(op, args)
+    value = find_target(op, ctx.host, library_call)(op, args)
     what = f"the result of target {op.custom_call_target!r}"
     return conforming(op, value, op.shape, what)
 
