@@ -16,8 +16,10 @@ from hlo.library_calls import (  # noqa: F401
     norm,
     onednn,
     onednn_convolution,
+    scratch,
     solve,
     sort,
+    threefry,
 )
 from hlo.library_calls.call import expand_call, is_library_target, is_scratch, need_expansion
 

@@ -33,6 +33,8 @@ class Call(Builder):
             inst, inst.shape.elements if isinstance(inst.shape, TupleShape) else [inst.shape]
         )
         _arrays(inst, inst.operand_shapes)
+        if not self.wanted:
+            raise InferError("returns no array", code="shape-mismatch")
 
     def _add(self, inst: Instruction) -> Instruction:
         # Its operations are recognized where they have taken the place of the call.
@@ -195,8 +197,6 @@ def _arrays(inst: Instruction, shapes: Sequence[Shape]) -> list[ArrayShape]:
                 code="shape-mismatch",
             )
         found.append(shape)
-    if not found:
-        raise InferError("operands and results are missing", code="operand-count")
     return found
 
 
@@ -281,9 +281,14 @@ def need_expansion(inst: Instruction) -> Computation | None:
         attr = e.attr if e.attr == "backend_config" else None
         raise InferError(
             f"custom-call: {name}: {e.message}", attr=attr, code=e.code,
-            hint=e.hint or "a function of yours can stand for it: give the target another name in "
-            "the module, and that function with hlo-run --load FILE (.so or .py)",
+            hint=_REPLACE if e.code == "unsupported" else e.hint,
         ) from None  # fmt: skip
+
+
+_REPLACE = (
+    "a function of yours can do it: give the target another name in the module, and that "
+    "function with hlo-run --load FILE (.so or .py)"
+)
 
 
 def _unknown(name: str) -> InferError:

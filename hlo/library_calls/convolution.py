@@ -40,7 +40,8 @@ class Forward:
 
 def forward_of(c: Call) -> Forward:
     """Return what the attributes of a call say. Raises InferError."""
-    window, labels = c.inst.window, c.inst.dim_labels
+    attrs = c.inst.attrs
+    window, labels = attrs.get("window"), attrs.get("dim_labels")
     if labels is None:
         raise c.wrong("dim_labels are missing")
     spatial = len(labels.input_spatial)
@@ -50,9 +51,9 @@ def forward_of(c: Call) -> Forward:
         raise c.wrong(f"the window has to have {spatial} dimensions, as dim_labels have")
     if c.config.flag("reordered_int8_nchw_vect"):
         raise c.wrong("a filter that is reordered for cuDNN is not known", "unsupported")
-    if c.inst.batch_group_count != 1:
+    if attrs.get("batch_group_count", 1) != 1:
         raise c.wrong("batch groups are feature groups here", "unsupported")
-    return Forward(window, labels, c.inst.feature_group_count)
+    return Forward(window, labels, attrs.get("feature_group_count", 1))
 
 
 def convolve(
@@ -65,7 +66,7 @@ def convolve(
     """
     exact = et.is_float and not any(v.array_shape.element_type.is_float for v in (lhs, rhs))
     attrs: dict[str, Any] = {}
-    if c.inst.operand_precision:
+    if c.inst.attrs.get("operand_precision"):
         attrs["operand_precision"] = c.inst.operand_precision
     made = c.op(
         "convolution", lhs, rhs, window=forward.window, dim_labels=forward.labels,

@@ -152,7 +152,10 @@ class ModuleCost(Cost):
         for inst, cost in sorted(
             self.instructions, key=lambda row: (-row[1].operations, -row[1].bytes)
         ):
-            lines.append(f"{_numbers(cost)}  {inst.name} = {str(inst.shape)[:80]} {inst.opcode}")
+            what = inst.opcode
+            if what == "custom-call":
+                what += f' "{inst.custom_call_target}"'
+            lines.append(f"{_numbers(cost)}  {inst.name} = {str(inst.shape)[:80]} {what}")
         more = "" if self.exact else ", or more"
         return "\n".join([*lines, f"{_numbers(self)}  in all{more}"])
 

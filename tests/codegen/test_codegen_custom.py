@@ -516,7 +516,8 @@ def test_sparse_products() -> None:
         ("Shardin", "did you mean 'Sharding'"),
         ("nobody_has_this", "--load FILE"),
         ("xla_ffi_python_cpu_callback", "Python function of the process"),
-        ("__cublas$gemm", "for another device"),
+        ("cusolver_getrf_ffi", "for another device"),
+        ("__cublas$symm", "known are __cublas$gemm, "),
     ],
 )
 def test_what_may_help_with_an_unknown_target(target: str, words: str) -> None:

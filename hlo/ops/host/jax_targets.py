@@ -177,7 +177,7 @@ def _safe(pivot: np.ndarray, row: np.ndarray, step: np.ndarray) -> tuple[np.ndar
 
 _CALLBACKS = "python_cpu_callback"
 _OTHER_DEVICES = (
-    "__cublas$", "__cudnn$", "__cusolver$", "__cufft$", "__gpu$", "__triton", "cublas_", "cudnn",
+    "__cufft$", "__triton", "cublas_", "cudnn",
     "cusolver_", "cusparse_", "hipblas_", "hipsolver_", "hipsparse_", "mosaic_gpu",
     "tpu_custom_call",
 )  # fmt: skip
@@ -191,5 +191,8 @@ def foreign_target(name: str) -> str | None:
             f"jax.debug.print): give one, custom_calls = {{{name!r}: f}}, as hlo-run --load FILE.py"
         )
     if name.startswith(_OTHER_DEVICES):
-        return "it is code for another device: export the module for CPU"
+        return (
+            "it is code for another device: export the module for CPU, or give its function: "
+            "hlo-run --load FILE (.so or .py), Host(custom_calls=...) in Python"
+        )
     return None
