@@ -15,10 +15,10 @@ from hlo.debug.divergence.record import Divergence
 from hlo.debug.trace.finding import Finding
 from hlo.debug.trace.record import Trace
 from hlo.eval import Host, run_values
-from hlo.frontends.sources import read_module, write_module
+from hlo.frontends.sources import read_file, read_module, write_module
 from hlo.frontends.text import parse as parse_text
 from hlo.io.arguments import Parameter, bind_call
-from hlo.io.files import read_bytes, write_text
+from hlo.io.files import write_text
 from hlo.io.inputs import Sampler
 from hlo.io.random import Distributions
 from hlo.ir import Module
@@ -71,7 +71,7 @@ def load(path: str | Path) -> Module:
     >>> hlo.load("seven.pb")
     <Module seven: () -> s32[], 1 instruction in 1 computation>
     """
-    return read_module(read_bytes(path), str(path))
+    return read_module(*read_file(path))
 
 
 @checked

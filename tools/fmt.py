@@ -18,6 +18,7 @@ from .command_line.common import (
     diagnostics_json,
     emit,
     emit_json,
+    modules_among,
     note,
     read_source,
     show_error,
@@ -59,7 +60,7 @@ def main(
 
     if as_json and "-" in files:
         raise click.UsageError("--json excludes -, whose text goes to standard output.")
-    paths = _paths(files)
+    paths = modules_among(tuple(_paths(files)))
     told = Verdicts.take("hlo-fmt", rest, paths)
     reports: list[dict[str, Any]] = []
     for path in paths:
@@ -103,11 +104,18 @@ def _paths(files: tuple[str, ...]) -> list[str]:
 
 def _formatted(path: str, *, check: bool, diff: bool) -> int:
     """Format one file; returns the first line that changes, 0 if it was in canonical form."""
+    from hlo.errors import HloError, Source
     from hlo.frontends.text.format import format_text
+    from hlo.io.excerpts import modules_in
     from hlo.io.files import decode, write_text
 
     data, name = read_source(path)
     text = decode(data, name)
+    if modules_in(Source(name, text)):
+        raise HloError.at(
+            "bad-file", f"{name}: a module inside of other text is not formatted",
+            hint="put it into a file of its own",
+        )  # fmt: skip
     result = format_text(text, name)
     if b"\r\n" in data:
         result = result.replace("\n", "\r\n")

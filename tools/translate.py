@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,8 @@ def _directions(command: Any) -> Any:
 @click.option("--print-sugar/--no-print-sugar", default=True,
               help="Print asynchronous operations in short form.")  # fmt: skip
 @click.option("--split-input-file", "split", is_flag=True,
-              help="FILE contains several modules, separated by lines of `// -----`.")  # fmt: skip
+              help="Take all modules of FILE: separated by lines of `// -----`, or inside of "
+              "other text.")  # fmt: skip
 @common_options
 def main(
     file: str, output: str, direction: str | None, emit_proto: bool, emit_mhlo: bool,
@@ -110,31 +110,20 @@ def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
     Raises HloError with the errors of all of them.
     """
     from hlo.errors import Diagnostic, HloError
-    from hlo.frontends.sources import read_module
-    from hlo.io.files import decode
-    from hlo.io.formats import MLIR, is_proto, is_stablehlo
+    from hlo.frontends.sources import read_module, recognized, split_modules
     from hlo.verifier import verify
 
     data, name = read_source(file)
-    parts = [data]
-    if split:
-        pieces = re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", decode(data, name))
-        # The lines in front keep the places in errors.
-        before = [0]
-        for piece in pieces:
-            before.append(before[-1] + piece.count("\n") + 1)
-        parts = [("\n" * n + p).encode() for n, p in zip(before, pieces, strict=False) if p.strip()]
     modules: list[tuple[Module, bool]] = []
     errors: list[Diagnostic] = []
-    for part in parts:
+    for content in split_modules(data, name) if split else [data]:
         try:
-            module = read_module(part, name)
+            module = read_module(content, name)
             verify(module)
         except HloError as e:
             errors += e.diagnostics
             continue
-        is_mlir = name.endswith(MLIR) or (not is_proto(part) and is_stablehlo(decode(part, name)))
-        modules.append((module, is_mlir))
+        modules.append((module, recognized(content, name)[0] == "mlir"))
     if errors:
         raise HloError(errors)
     return modules

@@ -12,7 +12,7 @@ from typing import Any
 from hlo.analysis.domains import domains_of_constants
 from hlo.analysis.elided import elided_constants, is_elided
 from hlo.errors import ElidedConstantsWarning, HloError, did_you_mean
-from hlo.frontends.sources import read_module
+from hlo.frontends.sources import read_file, read_module
 from hlo.io.archives import SAFETENSORS, read_archive
 from hlo.io.arguments import as_leaf, need_size
 from hlo.io.files import read_bytes
@@ -155,7 +155,7 @@ def _from_archive(path: str, elided: list[Instruction]) -> Leaf:
 
 def _from_module(path: str, elided: list[Instruction]) -> Leaf:
     found: dict[tuple[str, str], Literal] = {}
-    for inst in read_module(read_bytes(path), path).instructions():
+    for inst in read_module(*read_file(path)).instructions():
         if inst.opcode == "constant" and not is_elided(inst):
             assert inst.parent is not None
             # Qualified by its computation first; XLA prints names that are unique in the module.

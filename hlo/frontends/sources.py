@@ -7,13 +7,18 @@ longer than parsing a typical text.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hlo.errors import HloError
-from hlo.frontends.text import parse, print_module
-from hlo.io.files import decode, read_bytes, write_files
+from hlo.errors import HloError, Source
+from hlo.frontends.text import print_module
+from hlo.frontends.text.parser import parse_source
+from hlo.io.compressed import unpacked
+from hlo.io.excerpts import listed, modules_in, modules_of, only, select
+from hlo.io.files import decode, named_file, read_bytes, write_files
+from hlo.io.foreign import LOOKED_AT, Foreign, foreign_bytes, foreign_text, not_a_module
 from hlo.io.formats import (
     MLIR,
     MODULES,
@@ -45,37 +50,120 @@ FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 def read_module(data: bytes, name: str, form: str | None = None) -> Module:
     """Return the module in the content of a file. `name` names it in errors.
 
-    form: one of FORMS, overrides content and name; `hlo` and `txt` are HLO text, `mlir` is
-    StableHLO. Raises HloError. The module may still break rules that `verify` checks.
+    Text may be inside of other text: in a Markdown fence, behind a log's prefix, in a string of a
+    program. gzip may have compressed it. form: one of FORMS, overrides content and name; `hlo` and
+    `txt` are HLO text, `mlir` is StableHLO. Raises HloError. The module may still break rules that
+    `verify` checks.
     """
-    if form is not None:
-        return _read_as(data, name, form)
-    if is_mlir_bytecode(data):
-        message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
-        raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
-    if name.endswith(PROTO_BYTES) or is_proto(data):
-        return _read_proto(data, name)
-    text = decode(data, name)
-    if name.endswith(PROTO_TEXT) or is_pbtxt(text):
-        return _read_as(data, name, "pbtxt")
-    if name.endswith(MLIR) or is_stablehlo(text):
-        return _read_as(data, name, "mlir")
-    return parse(text, name)
-
-
-def _read_as(data: bytes, name: str, form: str) -> Module:
-    if form == "pb":
-        return _read_proto(data, name)
-    text = decode(data, name)
+    data = unpacked(data, name)
+    content: bytes | Source
+    if form is None:
+        form, content = recognized(data, name)
+    else:
+        content = data if form == "pb" else Source(name, decode(data, name))
+    if isinstance(content, bytes):
+        return _read_proto(content, name)
     if form == "pbtxt":
         from hlo.frontends.proto import from_pbtxt
 
-        return from_pbtxt(text, name)
+        return from_pbtxt(content.text, name)
     if form == "mlir":
-        from hlo.frontends.stablehlo import from_stablehlo
+        from hlo.frontends.stablehlo import from_source
 
-        return from_stablehlo(text, name)
-    return parse(text, name)
+        return from_source(content)
+    return parse_source(content)
+
+
+def recognized(data: bytes, name: str) -> tuple[str, bytes | Source]:
+    """Return which of FORMS the module in a file has, and the module: bytes of `pb`, or its text.
+
+    Raises HloError for a file that has none, or several.
+    """
+    data, extension = unpacked(data, name), name.removesuffix(".gz")
+    if is_mlir_bytecode(data):
+        message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
+        raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
+    if (foreign := foreign_bytes(data, name)) is not None:
+        raise not_a_module(name, foreign)
+    if extension.endswith(PROTO_BYTES) or is_proto(data):
+        return "pb", data
+    source = Source(name, decode(data, name))
+    if extension.endswith(PROTO_TEXT):
+        return "pbtxt", source
+    if extension.endswith(MLIR):
+        return "mlir", source
+    source = _module_source(source)
+    if is_pbtxt(source.text):
+        return "pbtxt", source
+    return "mlir" if is_stablehlo(source.text) else "hlo", source
+
+
+def _module_source(source: Source) -> Source:
+    """Return what a text has of a module: all, or a piece of it. Raises HloError."""
+    name, text = source.name, source.text
+    modules = modules_in(source)
+    if len(modules) == 1:
+        return modules[0].source
+    if modules:
+        raise HloError.at(
+            "several-modules", f"{name} has {len(modules)} modules: {listed(modules)}",
+            hint=f"{name}#{modules[0].name or 1} is the first of them; hlo-opt and hlo-translate "
+            "take all with --split-input-file",
+        )  # fmt: skip
+    if not is_stablehlo(text) and (foreign := foreign_text(text, name)) is not None:
+        raise not_a_module(name, foreign)
+    return source
+
+
+def foreign_file(path: str | Path) -> Foreign | None:
+    """Return what a file is that has no module; None for one that may have, or cannot be read.
+
+    All but a text with strings in it is recognized by its first bytes.
+    """
+    name = str(path)
+    if os.path.isdir(named_file(path)):
+        return Foreign("a directory", f"name the files in it, as in {name.rstrip('/')}/*.txt")
+    try:
+        with open(named_file(path), "rb") as file:
+            start = file.read(LOOKED_AT)
+    except OSError:
+        return None
+    if start.startswith(b"HloModule") or is_mlir_bytecode(start):
+        return None
+    if (foreign := foreign_bytes(start, name)) is not None:
+        return foreign
+    foreign = None if is_proto(start) else foreign_text(start.decode(errors="ignore"), name)
+    if foreign is None or modules_in(Source(name, decode(read_bytes(path), name))):
+        return None
+    return foreign
+
+
+def read_file(path: str | Path) -> tuple[bytes, str]:
+    """Return the content of a file, and what errors are to call it.
+
+    `FILE#NAME` is a module of a file that has several, by its name or by a number from 1 on: the
+    content is that module on the lines that it has there. Raises HloError.
+    """
+    name, wanted = str(path), ""
+    if "#" in name and not os.path.exists(named_file(path)):
+        name, _, wanted = name.rpartition("#")
+    data = unpacked(read_bytes(name), name)
+    return (selected(data, name, wanted), name) if wanted else (data, name)
+
+
+def selected(data: bytes, name: str, wanted: str) -> bytes:
+    """Return the content of a file with one of its modules. Raises HloError."""
+    source = Source(name, decode(unpacked(data, name), name))
+    return only(source, select(source, wanted)).encode()
+
+
+def split_modules(data: bytes, name: str) -> list[bytes]:
+    """Return the content of each module of a file, on the lines that it has there.
+
+    Modules are inside of other text, or separated by lines of `// -----`. Raises HloError.
+    """
+    source = Source(name, decode(unpacked(data, name), name))
+    return [only(source, module).encode() for module in modules_of(source)]
 
 
 def _read_proto(data: bytes, name: str) -> Module:

@@ -271,15 +271,45 @@ def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
 
 
 def read_source(path: str) -> tuple[bytes, str]:
-    """Return what is in a file, or on standard input for `-`, and what errors are to call it."""
-    from hlo.errors import HloError
-    from hlo.io.files import read_bytes
+    """Return what is in a file, or on standard input for `-`, and what errors are to call it.
 
-    if path != "-":
-        return read_bytes(path), path
+    `FILE#NAME` is one of the modules in a file.
+    """
+    from hlo.errors import HloError
+    from hlo.frontends.sources import read_file, selected
+    from hlo.io.compressed import unpacked
+
+    if path != "-" and not path.startswith("-#"):
+        return read_file(path)
     if sys.stdin is None:
         raise HloError.at("bad-file", "cannot read standard input: it is closed")
-    return sys.stdin.buffer.read(), "<stdin>"
+    name, wanted = "<stdin>", path[2:]
+    data = unpacked(sys.stdin.buffer.read(), name)
+    return (selected(data, name, wanted) if wanted else data), name
+
+
+def modules_among(files: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of several files that may be modules; a line says what each other one is.
+
+    A dump of XLA has many files besides modules. Raises HloError if no file is left.
+    """
+    from hlo.errors import HloError
+    from hlo.frontends.sources import foreign_file
+    from hlo.io.archives import SAFETENSORS
+
+    if len(files) < 2:
+        return files
+    kept = []
+    for file in files:
+        # Values of inputs have an error of their own.
+        is_kept = file.startswith("-") or file.endswith((".npy", ".npz", SAFETENSORS))
+        if is_kept or (foreign := foreign_file(file)) is None:
+            kept.append(file)
+        else:
+            note(f"{file}: skipped, it is {foreign.what}")
+    if not kept:
+        raise HloError.at("not-a-module", f"none of the {len(files)} files is a module")
+    return tuple(kept)
 
 
 def load(path: str) -> Module:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from ..command_line.common import (
     common_options,
     emit,
     emit_json,
+    modules_among,
     progress,
     read_source,
 )
@@ -95,7 +95,8 @@ class _OptTool(Tool):
     "--split-input-file",
     "split",
     is_flag=True,
-    help="Each FILE contains several modules, separated by lines of `// -----`.",
+    help="Take all modules of each FILE: separated by lines of `// -----`, or inside of other "
+    "text.",
 )
 @click.option(
     "--stage", type=click.Choice(list(STAGES)), metavar="STAGE",
@@ -188,7 +189,8 @@ def main(
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
-    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
+    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it; the text may be inside of
+    another, as in a log. FILE#NAME is one of several modules in a file.
 
     All errors are reported at once, with their source locations.
 
@@ -217,6 +219,7 @@ def main(
         return 0
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
+    files = modules_among(files)
     verdicts = Verdicts.take("hlo-opt", rest, files)
     errors = FileErrors(verdicts, as_json=as_json, notes_status=form == "xla")
     strictness = "lenient" if lenient or not verify else "strict"
@@ -327,15 +330,8 @@ def _modules(file: str, split: bool, form: str | None) -> Sequence[Load]:
 
     Errors have the lines of the file. Raises HloError for a file that cannot be read.
     """
-    from hlo.frontends.sources import read_module
-    from hlo.io.files import decode
+    from hlo.frontends.sources import read_module, split_modules
 
     data, name = read_source(file)
-    if not split:
-        return [partial(read_module, data, name, form)]
-    loads, line = [], 0
-    for part in re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", decode(data, name)):
-        if part.strip():
-            loads.append(partial(read_module, ("\n" * line + part).encode(), name, form))
-        line += part.count("\n") + 1
-    return loads
+    contents = split_modules(data, name) if split else [data]
+    return [partial(read_module, content, name, form) for content in contents]

@@ -17,6 +17,7 @@ from ..command_line.common import (
     diagnostics_json,
     emit,
     emit_json,
+    modules_among,
     note,
     read_source,
     show_error,
@@ -200,7 +201,8 @@ def main(
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
-    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
+    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it; the text may be inside of
+    another, as in a log. FILE#NAME is one of several modules in a file.
 
     Inputs that are not given are random. Results do not depend on the number of threads. A module
     with collectives for several devices runs on that many, one thread per device; inputs are
@@ -253,6 +255,7 @@ def _run(
     parts = DivergenceFlags.take(rest, files)
     if parts is not None:
         files = tuple(parts.files)
+    files = modules_among(files)
     read = [*files, *([rest["expect"]] if rest["expect"] else [])]
     flags, told = ModuleFlags.take(rest), Verdicts.take("hlo-run", rest, read)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)

@@ -35,6 +35,8 @@ def _errors_of(data: bytes | str, name: str) -> Iterator[None]:
     except TextError as e:
         if isinstance(data, bytes):
             message = f"{name}: byte {e.offset}: {e.message}"
+            if e.offset == 0:
+                message = f"{name}: not an HloModuleProto: {e.message} at byte 0"
             raise HloError.at(e.code, message, None, e.hint) from None
         span = Span(Source(name, data), e.offset, e.offset + 1)
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None

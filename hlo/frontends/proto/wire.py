@@ -72,7 +72,7 @@ class _Decoder:
             elif wire in (1, 5):
                 stop = self._checked_end(pos, end, 8 if wire == 1 else 4, start)
             else:
-                _fail(f"there is no wire type {wire} in these messages", start)
+                _fail(f"invalid wire type {wire}", start)
             if entry is not None:
                 self._field(entry, wire, into, chunks, pos, stop, depth)
             pos = stop

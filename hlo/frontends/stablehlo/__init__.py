@@ -43,12 +43,16 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
     ... }''').entry.root
     <Instruction tanh = f32[2,3]{1,0} tanh(x)>
     """
-    source = Source(name, text)
+    return from_source(Source(name, text))
+
+
+def from_source(source: Source) -> Module:
+    """Return the module that a StableHLO program says. Raises HloError at the first error."""
     try:
         with collector_paused():
             return convert(source)
     except TextError as e:
-        span = Span(source, e.offset, _word_end(text, e.offset))
+        span = Span(source, e.offset, _word_end(source.text, e.offset))
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None
 
 

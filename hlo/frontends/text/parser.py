@@ -17,6 +17,11 @@ def parse(text: str, name: str = "<string>") -> Module:
     """
     if not isinstance(text, str):
         raise TypeError(f"HLO text is a str, not {type(text).__name__}")
-    report = Report(Source(name, text))
+    return parse_source(Source(name, text))
+
+
+def parse_source(source: Source) -> Module:
+    """Parse a module of which positions are those of a source. Raises HloError."""
+    report = Report(source)
     with collector_paused():
         return Builder(report, read(report)).module()

@@ -1,0 +1,9 @@
+"""Modules inside of other text: Markdown fences, logs, strings of programs.
+
+A module keeps its positions: errors have lines and columns of the file that it is in.
+"""
+
+from hlo.io.excerpts.excerpt import Excerpt
+from hlo.io.excerpts.find import Found, listed, modules_in, modules_of, only, select
+
+__all__ = ["Excerpt", "Found", "listed", "modules_in", "modules_of", "only", "select"]
