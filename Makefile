@@ -4,6 +4,14 @@ export PYTHON
 # Tests and benchmarks start hundreds of processes, which need not compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
+# pip is silent until it has finished, which may take minutes: $(call install,EXTRAS,WHAT).
+comma := ,
+define install
+	@echo "installing hlo-tools$(2) into .venv ..." >&2
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.$(1)'
+	@echo "installed hlo-tools$(2) into .venv" >&2
+	@touch $@
+endef
 
 .PHONY: help run test lint format operations compatibility fuzz sweep bench gpu-check gpu-model models docs dist clean
 help:  ## show this list
@@ -13,12 +21,10 @@ $(BIN)/python:
 	./dev
 
 $(BIN)/hlo-run: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
-	@touch $@
+	$(call install)
 
 $(BIN)/pytest: $(BIN)/hlo-run
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,dev]'
-	@touch $@
+	$(call install,[test$(comma)dev], with what tests and lint need)
 
 run: $(BIN)/hlo-run  ## set up, then run an example model on random inputs
 	$(BIN)/hlo-run examples/resnet20.hlo --seed 1
@@ -92,8 +98,7 @@ models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples,
 	$(BIN)/python bench/models.py
 
 $(BIN)/sphinx-build: $(BIN)/hlo-run
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
-	@touch $@
+	$(call install,[docs], with Sphinx)
 
 docs: $(BIN)/sphinx-build  ## build the documentation and API reference in site/; broken links fail
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs site

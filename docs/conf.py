@@ -3,11 +3,20 @@
 Warnings are errors there: a link, an anchor or a name that leads nowhere fails the build.
 """
 
-from pygments.lexers.special import TextLexer
+import sys
+from pathlib import Path
+
 from sphinx.application import Sphinx
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from docs.lexer import ConsoleLexer, HloLexer
+
 project = "hlo-tools"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = [
+    "docs.commands", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]  # fmt: skip
 html_theme = "furo"
 html_title = project
 html_show_copyright = False
@@ -20,4 +29,5 @@ python_use_unqualified_type_names = True
 
 
 def setup(app: Sphinx) -> None:
-    app.add_lexer("hlo", TextLexer)
+    app.add_lexer("hlo", HloLexer)
+    app.add_lexer("console", ConsoleLexer)

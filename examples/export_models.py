@@ -162,6 +162,7 @@ def main(folder: Path) -> None:
             # What JAX hands to the compiler beside the module, and the compiler's dumps say.
             header, _, rest = text.partition("\n")
             text = f"{header}, num_partitions={GRID.size}\n{rest}"
+        text = text.rstrip("\n") + "\n"  # as hlo-fmt has it
         (folder / f"{name}.hlo").write_text(text)
         print(f"{name}.hlo: {len(text)} characters")
 

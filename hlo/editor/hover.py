@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hlo.analysis.cost import cost_of, cost_of_instruction
 from hlo.editor.document import Document
 from hlo.editor.names import Symbol, instruction_of, statement_at, symbol_at
+from hlo.editor.pages import link_of
 from hlo.editor.words import ATTRIBUTE, OPCODE, TYPE, Word, word_at
 from hlo.errors import InferError
 from hlo.frontends.text.annotations import ANNOTATIONS
@@ -139,7 +140,9 @@ def operation_text(opcode: str, inst: Instruction | None = None) -> str:
     if inst is not None:
         lines.append(f"here: `{inst.shape}`. {size_text(inst.shape)}")
     lines.append("```hlo\n" + "\n".join(e.strip() for e in spec.examples[:2]) + "\n```")
-    lines.append(f"source: {spec.source}")
+    link = link_of(spec)
+    if link is not None:
+        lines.append(link)
     return "\n\n".join(lines)
 
 

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from hlo_tools.opt.command import main as opt
 from hlo_tools.run.command import main as run
 
+from hlo.__main__ import commands
+
 # What lies behind Tab, called as each shell does, with a word that is begun.
 _ASK = {
     "bash": """
@@ -58,18 +60,30 @@ def test_a_shell_completes_what_was_installed(shell: str, home: Path) -> None:
     assert "--backend" in got.stdout, got.stderr
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_one_command_installs_the_completion_of_all(shell: str, home: Path) -> None:
+    done = CliRunner().invoke(opt, ["--install-completion", shell])
+    files = [f for f in home.rglob("*") if f.is_file() and f.suffix == f".{shell}"]
+    scripts = "".join(f.read_text() for f in files)
+    for name in commands():
+        assert f"_HLO_{name.upper()}_COMPLETE" in scripts, name
+        assert f"hlo-{name}" in done.stdout
+    assert len(commands()) == 10
+    assert len(files) == (10 if shell == "fish" else 1)
+
+
 def test_a_start_up_file_keeps_what_it_has(home: Path) -> None:
     (home / ".bashrc").write_text("alias ll='ls -l'")
     assert CliRunner().invoke(run, ["--install-completion=bash"]).exit_code == 0
     first, second = (home / ".bashrc").read_text().splitlines()
-    assert first == "alias ll='ls -l'" and "hlo-run.bash" in second
+    assert first == "alias ll='ls -l'" and "completion.bash" in second
 
 
 def test_a_shell_that_is_not_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/bin/tcsh")
     got = CliRunner().invoke(opt, ["--install-completion"])
     assert got.exit_code == 1
-    assert "error: completion is for bash, zsh, fish; the shell is tcsh" in got.stderr
+    assert "unknown shell 'tcsh'; completion supports bash, zsh, fish" in got.stderr
     assert not [p for p in home.rglob("*") if p.is_file() and p.name != "hlo-run"]
 
 

@@ -66,6 +66,7 @@ def test_an_editor_is_served() -> None:
         assert "6 operations" in hover.contents.value
         hover = await client.text_document_hover_async(types.HoverParams(*_at(editor, "reduce(")))
         assert "`dimensions` (required)" in hover.contents.value
+        assert "](https://openxla.org/xla/operation_semantics#reduce)" in hover.contents.value
 
         place = await client.text_document_definition_async(
             types.DefinitionParams(*_at(editor, "%zero),", 2))

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from hlo_tools.fmt import main as hlo_fmt
 
 import hlo
 from tests.harness.oracle import assert_same, xla_run
 from tests.harness.paths import EXAMPLES
 
 FILES = sorted(EXAMPLES.glob("*.hlo"))
+
+
+def test_the_examples_are_in_canonical_form() -> None:
+    done = CliRunner().invoke(hlo_fmt, ["--check", str(EXAMPLES)])
+    assert done.exit_code == 0, done.stderr
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)

@@ -35,6 +35,15 @@ def test_possessive_repetitions_are_of_single_characters() -> None:
     assert not found, "\n".join(found)
 
 
+def test_make_says_what_it_installs() -> None:
+    """pip is silent for minutes where the network is slow."""
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    for target in ("hlo-run", "pytest", "sphinx-build"):
+        told = _run("make", "-n", "-B", f".venv/bin/{target}", cwd=ROOT)
+        assert re.search(r"echo .installing hlo-tools.* into \.venv \.\.\.", told), told
+
+
 # What is no part of the sources, or takes long to copy.
 _LEFT_OUT = (".*", "*.egg-info", "build", "dist", "share", "site", "__pycache__", "tests")
 

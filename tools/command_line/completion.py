@@ -52,46 +52,63 @@ def answer_shell(command: click.Command) -> int | None:
 
 
 def install(command: click.Command, shell: str) -> str:
-    """Have a shell of the user complete a command from its next start on; returns what was done.
+    """Have a shell of the user complete all commands from its next start on; returns a message.
 
-    shell: bash, zsh, fish, or `auto` for the user's own. The script is a file of its own; bash and
-    zsh get a line in their start-up file that reads it, once. Raises HloError for another shell,
-    and where a file cannot be written.
+    command: the one that was asked. shell: bash, zsh, fish, or `auto` for the user's own. fish has
+    a file for each command; bash and zsh have one script, and a line in their start-up file that
+    reads it. Raises HloError for another shell, and where a file cannot be written.
     """
     from hlo.errors import HloError
-    from hlo.io.files import make_folder, read_bytes, write_files
+    from hlo.io.files import make_folder, write_files
 
     if shell == "auto":
         shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _SHELLS:
-        message = f"completion is for {', '.join(_SHELLS)}; the shell is {shell or 'not known'}"
-        hint = "name the shell, as in --install-completion=bash"
+        problem = f"unknown shell {shell!r}" if shell else "$SHELL does not name the shell"
+        hint = "give its name, as in --install-completion=bash"
+        message = f"{problem}; completion supports {', '.join(_SHELLS)}"
         raise HloError.at("bad-value", message, None, hint)
-    name = command.name
-    assert name is not None
+    scripts = _scripts(command, shell)
+    if shell == "fish":
+        config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        folder = config / "fish" / "completions"
+        files = {str(folder / f"{name}.fish"): script for name, script in scripts.items()}
+        where = folder
+    else:
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+        where = data / "hlo-tools" / f"completion.{shell}"
+        folder, text = where.parent, "\n".join(scripts.values())
+        files = {str(where): _ZSH_START + text if shell == "zsh" else text}
+    make_folder(folder)
+    write_files({path: text.encode() for path, text in files.items()})
+    if shell != "fish":
+        _read_at_start(where, shell)
+    names = ", ".join(scripts)
+    return f"Installed completion of {names} in {where}; restart {shell} to enable it."
+
+
+def _scripts(command: click.Command, shell: str) -> dict[str, str]:
+    """Return the script of a shell for each installed command, by name."""
+    from hlo.__main__ import commands
+
     maker = get_completion_class(shell)
     assert maker is not None
-    script = maker(command, {}, name, _variable(name)).source()
-    home = Path.home()
-    if shell == "fish":
-        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-        place, start = config / "fish" / "completions" / f"{name}.fish", None
-    else:
-        data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-        place = data / "hlo-tools" / f"{name}.{shell}"
-        start = Path(os.environ.get("ZDOTDIR") or home) / ".zshrc"
-        start = start if shell == "zsh" else home / ".bashrc"
-        script = _ZSH_START + script if shell == "zsh" else script
-    make_folder(place.parent)
-    write_files({str(place): script.encode()})
-    if start is not None:
-        quoted = shlex.quote(str(place))
-        line = f"[ -f {quoted} ] && . {quoted}\n".encode()
-        text = read_bytes(start) if start.exists() else b""
-        if line not in text:
-            gap = b"\n" if text and not text.endswith(b"\n") else b""
-            write_files({str(start): text + gap + line})
-    return f"{place} completes {name} in {shell}, from the next shell on"
+    names = sorted(f"hlo-{name}" for name in commands()) or [str(command.name)]
+    return {name: maker(command, {}, name, _variable(name)).source() for name in names}
+
+
+def _read_at_start(script: Path, shell: str) -> None:
+    """Add a line that reads a script to the start-up file of a shell, once."""
+    from hlo.io.files import read_bytes, write_files
+
+    folder = os.environ.get("ZDOTDIR") if shell == "zsh" else None
+    start = Path(folder or Path.home()) / f".{shell}rc"
+    quoted = shlex.quote(str(script))
+    line = f"[ -f {quoted} ] && . {quoted}\n".encode()
+    text = read_bytes(start) if start.exists() else b""
+    if line not in text:
+        gap = b"\n" if text and not text.endswith(b"\n") else b""
+        write_files({str(start): text + gap + line})
 
 
 def install_option(command: Any) -> Any:
@@ -105,5 +122,6 @@ def install_option(command: Any) -> Any:
     return click.option(
         "--install-completion", metavar="[SHELL]", is_flag=False, flag_value="auto",
         expose_value=False, is_eager=True, callback=run,
-        help="Set up completion for bash, zsh or fish; by default for the current shell.",
+        help="Set up completion of all commands for bash, zsh or fish; by default for the current "
+        "shell.",
     )(command)  # fmt: skip
