@@ -87,9 +87,18 @@ PLUGIN_PREFIX = "hlo_pass_plugin_"
 _CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
+# Passes that XLA has renamed, by their newer names.
+_RENAMED = {
+    "all_reduce_simplifier": "all_reduce_simp",
+    "sub_byte_size_removal": "int4_size_removal",
+    "sub_byte_size_setter": "int4_size_setter",
+}
+
+
 def _key(name: str) -> str:
-    """Return what the spellings of a pass's name have in common."""
-    return _CAPITAL.sub("_", name).replace("-", "_").lower()
+    """Return what the spellings of a pass's name, and its other name, have in common."""
+    key = _CAPITAL.sub("_", name).replace("-", "_").lower()
+    return _RENAMED.get(key, key)
 
 
 def idempotent(function: Callable[..., None]) -> Callable[..., None]:
@@ -170,7 +179,7 @@ def find_pass(name: str, span: Span | None = None) -> Pass:
     if key not in _PASSES and key in _files():
         importlib.import_module(_files()[key])
     if key not in _PASSES:
-        names = [known.replace("_", "-") for known in sorted({*_PASSES, *_files()})]
+        names = [n.replace("_", "-") for n in sorted({*_PASSES, *_files(), *_RENAMED})]
         raise HloError.at(
             "unknown-pass", f"there is no pass called {name}", span, did_you_mean(name, names)
         )

@@ -28,6 +28,7 @@ from hlo.frontends.text.syntax import (
     InstructionRecord,
     ModuleRecord,
     Token,
+    with_nested,
 )
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import OPS, Trait
@@ -289,7 +290,8 @@ class Builder:
         That matters if a missing shape depends on the result of a computation.
         """
         drafts = list(self._drafts.values())
-        if not any(record.shape is None and record.attributes for d in drafts for record in d.body):
+        records = (record for d in drafts for record in with_nested(d.body))
+        if not any(record.shape is None and record.attributes for record in records):
             return drafts
         order: list[Draft] = []
         seen: set[int] = set()
@@ -312,7 +314,7 @@ class Builder:
 
     def _callees(self, draft: Draft) -> Iterator[Draft]:
         """Yield the computations that the attributes of a body may name."""
-        for record in draft.body:
+        for record in with_nested(draft.body):
             for item in record.attributes:
                 if type(item) is InlineRecord:
                     for comp in self._inline[id(item)]:
@@ -420,7 +422,7 @@ def _free_name(base: str, computations: Mapping[str, Computation]) -> str:
 
 
 def _inline_records(body: list[InstructionRecord]) -> Iterator[InlineRecord]:
-    for record in body:
+    for record in with_nested(body):
         for item in record.attributes:
             if type(item) is InlineRecord:
                 yield item

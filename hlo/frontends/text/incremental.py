@@ -19,6 +19,7 @@ from hlo.frontends.text.syntax import (
     ComputationRecord,
     InlineRecord,
     ModuleRecord,
+    with_nested,
 )
 from hlo.frontends.text.units import (
     Built,
@@ -374,7 +375,9 @@ class IncrementalModule(Builder):
             self._retire(statement.built)
         report = self._report
         report.source, report.diagnostics = statement.source, []
-        has_inner = any(type(item) is InlineRecord for item in record.attributes)
+        has_inner = any(
+            type(item) is InlineRecord for r in with_nested([record]) for item in r.attributes
+        )
         if has_inner:
             self._declare_inline([Draft(unit.comp, [record])])
         inner = [d for d in self._drafts.values() if d.comp is not unit.comp]

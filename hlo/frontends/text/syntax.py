@@ -7,6 +7,7 @@ interpreted here; `build.py` turns records into IR.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -46,6 +47,20 @@ class InstructionRecord(NamedTuple):
     arguments: Any
     attributes: list[Any]
     declared: Token | Deep | None = None
+
+
+def with_nested(body: Iterable[InstructionRecord]) -> Iterator[InstructionRecord]:
+    """Yield the records of a body, and those of operations in place of operands before theirs."""
+    for record in body:
+        if type(record.arguments) is not list:
+            yield record
+            continue
+        found, todo = [], [record]
+        while todo:
+            found.append(todo.pop())
+            if type(found[-1].arguments) is list:
+                todo += [item for item in found[-1].arguments if type(item) is InstructionRecord]
+        yield from reversed(found)
 
 
 class InlineRecord(NamedTuple):
@@ -143,13 +158,11 @@ class _Records:
 
     @staticmethod
     def operation(parts: list[Any]) -> InstructionRecord:
-        shape, opcode, arguments = parts
-        return InstructionRecord(None, shape, opcode, arguments, [])
+        return InstructionRecord(None, *parts)
 
     @staticmethod
     def operation_without_shape(parts: list[Any]) -> InstructionRecord:
-        opcode, arguments = parts
-        return InstructionRecord(None, None, opcode, arguments, [])
+        return InstructionRecord(None, None, *parts)
 
     @staticmethod
     def deep_operand(parts: list[Any]) -> Deep:
