@@ -189,7 +189,7 @@ ENTRY e {{ x = f32[4] parameter(0)
         ("output_to_operand_aliasing={{}: (0, {}), {}: (0, {})}", "bad-value"),
         ("to_apply=add, called_computations={add}", "bad-value"),
         ("feature_group_count=0", "bad-value"),
-        ("api_version=API_VERSION_UNSPECIFIED", "bad-value"),
+        ("api_version=API_VERSION_FIRST", "bad-value"),
         ("schedule=SCHEDULE_SOON", "bad-value"),
     ],
 )

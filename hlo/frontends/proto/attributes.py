@@ -269,9 +269,7 @@ ATTRIBUTES: dict[str, Encoding] = {
     **{name: ints(f"scatter_dimension_numbers.{name}") for name in _SCATTER},
     **{name: ints(path) for name, path in _DOT.items()},
     "algorithm": word("precision_config.algorithm", "ALG_", lower=True),
-    "api_version": known(
-        at("custom_call_api_version"), "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL"
-    ),
+    "api_version": at("custom_call_api_version"),
     "async_execution_thread": known(at("async_execution_thread"), ""),
     "block_scaling_config": _config(
         "block_scaling_config", BlockScalingConfig, TensorScaling, _SCALING

@@ -309,17 +309,19 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     for key, attr in inst.spec.attrs.items():
         if key not in _CUSTOM and attr.prints(inst.attrs[key]):
             raise InferError(f"StableHLO has no {key} of custom calls", code="no-counterpart")
-    version = API_VERSIONS.index(inst.api_version) + 1
+    version = API_VERSIONS.index(inst.api_version)
     attrs = {
         "call_target_name": string(inst.custom_call_target),
         "has_side_effect": flag(bool(inst.custom_call_has_side_effect)),
         "api_version": integer(version, 32),
     }
     config = inst.annotations.get("backend_config")
-    if config is not None or version == len(API_VERSIONS):
+    if config is not None or inst.api_version == "API_VERSION_TYPED_FFI":
         text = str(config or "")
         # The newest API version has attributes, older ones a string.
-        attrs["backend_config"] = (text or "{}") if version == len(API_VERSIONS) else string(text)
+        attrs["backend_config"] = (
+            (text or "{}") if inst.api_version == "API_VERSION_TYPED_FFI" else string(text)
+        )
     if inst.called_computations:
         names = map(b.writer.function_of, inst.called_computations)
         attrs["called_computations"] = listed(names)

@@ -84,7 +84,9 @@ def _write_typed_literal(literal: Literal) -> str:
 
 TYPED_LITERAL = Codec("shape literal", _read_typed_literal, _write_typed_literal)
 
+# In the order of their numbers. A custom call without a version can only be one that XLA expands.
 API_VERSIONS = (
+    "API_VERSION_UNSPECIFIED",
     "API_VERSION_ORIGINAL",
     "API_VERSION_STATUS_RETURNING",
     "API_VERSION_STATUS_RETURNING_UNIFIED",
