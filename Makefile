@@ -75,6 +75,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_layouts --count 10
 	$(BIN)/python -m tests.sweeps.compare_protos --count 100
 	$(BIN)/python -m tests.sweeps.compare_stablehlo
+	$(BIN)/python -m tests.sweeps.compare_stablehlo_forms
 	$(BIN)/python -m tests.sweeps.compare_exchanges --count 300
 	$(BIN)/python -m tests.sweeps.compare_partitioned --count 100 --native 10
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300

@@ -24,8 +24,8 @@ def _word_end(text: str, start: int) -> int:
 
 
 @checked
-def from_stablehlo(text: str, name: str = "<string>") -> Module:
-    """Return the module that a StableHLO program says: its function `main` is the entry.
+def from_stablehlo(text: str, name: str = "<string>", *, function: str | None = None) -> Module:
+    """Return the module that a StableHLO program says.
 
     Operations without a counterpart in HLO, and dialects other than StableHLO, CHLO and func, are
     errors. The module may still violate rules that `hlo.verify` checks.
@@ -33,6 +33,7 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
     Args:
         text: MLIR in its pretty or its generic form.
         name: names the text in errors.
+        function: the name of the function that is the entry, by default `main`, or the only one.
 
     Raises:
         HloError: at the first error.
@@ -43,14 +44,17 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
     ... }''').entry.root
     <Instruction tanh = f32[2,3]{1,0} tanh(x)>
     """
-    return from_source(Source(name, text))
+    return from_source(Source(name, text), function)
 
 
-def from_source(source: Source) -> Module:
-    """Return the module that a StableHLO program says. Raises HloError at the first error."""
+def from_source(source: Source, function: str | None = None) -> Module:
+    """Return the module that a StableHLO program says. Raises HloError at the first error.
+
+    function: the name of the function that is the entry, by default `main`, or the only one.
+    """
     try:
         with collector_paused():
-            return convert(source)
+            return convert(source, function)
     except TextError as e:
         span = Span(source, e.offset, _word_end(source.text, e.offset))
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None

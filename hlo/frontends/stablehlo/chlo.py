@@ -11,6 +11,7 @@ from hlo.errors import InferError
 from hlo.frontends.stablehlo.context import Context, Handler
 from hlo.frontends.stablehlo.elementwise import compare
 from hlo.frontends.stablehlo.formulas import Number
+from hlo.frontends.stablehlo.types import element_type
 from hlo.ir import Instruction
 from hlo.ops import OPS
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, array, integer_range
@@ -91,6 +92,11 @@ def constant_like(c: Context) -> Instruction:
     if not isinstance(shape, ArrayShape) or type(value) not in (int, float):
         raise InferError("value is a number", code="bad-value")
     et = shape.element_type
+    if element_type(c.op.attrs.kinds.get("value", "")) is not et:
+        raise InferError(f"value is a number of another type than {et}", code="type-mismatch")
+    if c.operand(0).array_shape.dims != shape.dims:
+        raise InferError(f"the operand is {c.operand(0).shape.to_string(False)}, the result "
+                         f"{shape.to_string(False)}", code="shape-mismatch")  # fmt: skip
     low, high = integer_range(et) if et.is_integer else (0, 1)
     if not (et.is_float or et.is_complex or (type(value) is int and low <= value <= high)):
         raise InferError(f"value is a number of {et}, not {value}", code="bad-value")
@@ -99,10 +105,16 @@ def constant_like(c: Context) -> Instruction:
 
 def scan(c: Context) -> Instruction:
     """Append a scan along a dimension."""
-    sizes = c.op.attrs.get("operandSegmentSizes")
-    counts = list(c.ints("operandSegmentSizes")) if sizes is not None else c.op.groups
+    counts = c.ints("operandSegmentSizes")
     if len(counts) != 2:
         raise InferError("operands are of two kinds, inputs and starts", code="operand-count")
+    size = c.op.attrs.get("scan_dim_size")
+    dim = c.integer("dimension")
+    dims = c.operand(0).array_shape.dims
+    if size is not None and (dim >= len(dims) or dims[dim] != size):
+        whole = c.operand(0).shape.to_string(False)
+        raise InferError(f"scan_dim_size {size} is not the size of dimension {dim} of {whole}",
+                         code="shape-mismatch")  # fmt: skip
     block = c.region(0)
     body = c.converter.region(block, "region", [s for _, s in block.arguments], c.op, c.values)
     return c.make(

@@ -93,7 +93,7 @@ def all_gather(c: Context) -> Instruction:
 
 def all_reduce(c: Context) -> Instruction:
     """Append an all-reduce."""
-    return c.make("all-reduce", to_apply=c.reducer(), **_collective(c))
+    return c.make("all-reduce", to_apply=c.combiner(), **_collective(c))
 
 
 def cross_replica_sum(c: Context) -> Instruction:
@@ -105,7 +105,7 @@ def cross_replica_sum(c: Context) -> Instruction:
 
 def reduce_scatter(c: Context) -> Instruction:
     """Append a reduce-scatter."""
-    return c.make("reduce-scatter", to_apply=c.reducer(),
+    return c.make("reduce-scatter", to_apply=c.combiner(),
                   dimensions=(c.integer("scatter_dimension"),), **_collective(c))  # fmt: skip
 
 
@@ -122,6 +122,10 @@ def all_to_all(c: Context) -> Instruction:
     count = c.integer("split_count")
     x = c.operand(0)
     dims = list(x.array_shape.dims)
+    if x.array_shape.is_dynamic:
+        raise InferError(
+            f"{x.shape.to_string(False)} is of dynamic size", code="unbounded-dimension"
+        )
     if not (0 <= split < len(dims) and 0 <= concat < len(dims) and count > 0):
         raise InferError(f"dimensions {split} and {concat} of {x.shape}, {count} parts",
                          code="bad-dimension")  # fmt: skip
@@ -154,7 +158,7 @@ def collective_broadcast(c: Context) -> Instruction:
 
 def collective_reduce(c: Context) -> Instruction:
     """Append a collective-reduce."""
-    return c.make("collective-reduce", to_apply=c.reducer(), **_collective(c), **_dynamic_root(c))
+    return c.make("collective-reduce", to_apply=c.combiner(), **_collective(c), **_dynamic_root(c))
 
 
 def _dynamic_root(c: Context) -> dict[str, Any]:

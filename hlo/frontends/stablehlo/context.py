@@ -16,8 +16,9 @@ from hlo.frontends.stablehlo.syntax import Block, Op
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS
+from hlo.values.literal import Literal
 from hlo.values.sharding.shardy import Mesh
-from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array, compatible
 
 Values = dict[str, list[Instruction]]
 
@@ -47,6 +48,9 @@ class Conversion(Protocol):
         values it passes through after its results.
         """
 
+    def filled(self, literal: Literal) -> Literal:
+        """Return an elided literal with values that no other one of the module has."""
+
     def adopt(self, comp: Computation) -> Computation:
         """Add a new computation to the module."""
 
@@ -57,8 +61,6 @@ class Conversion(Protocol):
 def shape_of(op: Op) -> Shape:
     """Return the declared shape of an operation's result: a tuple for several."""
     types = op.result_types
-    if op.operand_types is None and sum(n for _, n in op.results) <= 1:
-        types = types[-1:]
     return types[0] if len(types) == 1 else TupleShape(tuple(types))
 
 
@@ -86,14 +88,12 @@ class Context:
             raise InferError("a region is missing", code="bad-computation")
         return self.op.regions[index]
 
-    def attr(self, *names: str, default: Any = None) -> Any:
-        """Return an attribute by the first of several names that is present."""
-        for name in names:
-            if name in self.op.attrs:
-                return self.op.attrs[name]
-        if default is None:
-            raise InferError(f"{names[-1]} is missing", code="missing-attribute")
-        return default
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute."""
+        value = self.op.attrs.get(name, default)
+        if value is None:
+            raise InferError(f"{name} is missing", code="missing-attribute")
+        return value
 
     def operand(self, index: int) -> Instruction:
         """Return an operand that is an array."""
@@ -117,12 +117,12 @@ class Context:
         self.converter.sizes.append(self.operand(index))
         return tuple(int(n) for n in value.reshape(-1))
 
-    def ints(self, *names: str, default: Any = None) -> tuple[int, ...]:
+    def ints(self, name: str, default: Any = None) -> tuple[int, ...]:
         """Return an attribute that is a list of integers."""
-        value = self.attr(*names, default=default)
+        value = self.attr(name, default)
         if isinstance(value, Tagged) and value.type is not None:
             value = dense_array(value.text, value.type, value.start).reshape(-1).tolist()
-        return integers(value, names[0])
+        return integers(value, name)
 
     def flag(self, name: str) -> bool:
         """Return an attribute that is true or false, false where it is absent."""
@@ -131,26 +131,24 @@ class Context:
             raise InferError(f"{name} is true or false, not {value!r}", code="bad-value")
         return value
 
-    def integer(self, *names: str, default: Any = None) -> int:
+    def integer(self, name: str, default: Any = None) -> int:
         """Return an attribute that is one integer."""
-        value = self.attr(*names, default=default)
+        value = self.attr(name, default)
         if type(value) is not int:
-            raise InferError(f"{names[0]} is an integer, not {value!r}", code="bad-value")
+            raise InferError(f"{name} is an integer, not {value!r}", code="bad-value")
         return value
 
-    def word(self, index: int, *names: str, default: Any = None) -> str:
-        """Return a word: in the pretty form by position, else an attribute's last one."""
-        if len(self.op.words) > index and names[0] not in self.op.attrs:
-            return self.op.words[index]
-        value = self.attr(*names, default=default)
+    def word(self, name: str, default: Any = None) -> str:
+        """Return the word of an enumeration, `#stablehlo<precision HIGH>`."""
+        value = self.attr(name, default)
         words = (value.text if isinstance(value, Tagged) else str(value)).split()
         return words[-1] if words else ""
 
-    def tagged(self, *names: str) -> dict[str, Any]:
+    def tagged(self, name: str) -> dict[str, Any]:
         """Return the pairs inside an attribute such as `#stablehlo.gather<...>`."""
-        value = self.attr(*names)
+        value = self.attr(name)
         if not isinstance(value, Tagged):
-            raise InferError(f"{names[0]} is an attribute in brackets", code="bad-value")
+            raise InferError(f"{name} is an attribute in brackets", code="bad-value")
         return value.pairs()
 
     def listed(self, name: str) -> list[Tagged]:
@@ -177,22 +175,23 @@ class Context:
         """False if the declared result is less specific than the operands, which became static."""
         return not unbounded(self.shape) or any(unbounded(o.shape) for o in self.operands)
 
+    def combiner(self, index: int = 0) -> Computation:
+        """Return the computation of a region that combines elements of the results."""
+        wanted = [array(s.element_type, ()) for s in self.op.result_types
+                  if isinstance(s, ArrayShape)]  # fmt: skip
+        arguments = [s for _, s in self.region(index).arguments]
+        if not all(map(compatible, arguments, wanted)):
+            raise InferError(
+                f"its region is on {arguments[0].to_string(False)}, its result on "
+                f"{wanted[0].to_string(False)}", code="type-mismatch",
+            )  # fmt: skip
+        return self.reducer(index)
+
     def reducer(self, index: int = 0) -> Computation:
         """Return the computation of a region on scalars."""
-        op = self.op
-        if op.regions:
-            block = self.region(index)
-            shapes = [s for _, s in block.arguments]
-            return self.converter.region(block, "region", shapes, op, self.values)
-        # `applies stablehlo.add`.
-        if len(op.words) < 2 or op.words[0] != "applies":
-            raise InferError("a region is missing", code="bad-computation")
-        scalar = array(self.operand(0).array_shape.element_type, ())
-        inner = Op(op.words[1], op.start, op.end, [("r", 1)], ["x", "y"], [op.start, op.start])
-        inner.result_types = [scalar]
-        last = Op("return", op.start, op.end, operands=["r"], operand_starts=[op.start])
-        block = Block([("x", scalar), ("y", scalar)], [inner, last])
-        return self.converter.region(block, "region", [scalar, scalar], op, {})
+        block = self.region(index)
+        shapes = [s for _, s in block.arguments]
+        return self.converter.region(block, "region", shapes, self.op, self.values)
 
 
 Handler = Callable[[Context], Instruction]
@@ -201,6 +200,15 @@ Handler = Callable[[Context], Instruction]
 def unbounded(shape: Shape) -> bool:
     """True if a dimension has neither a static size nor a bound."""
     return any(isinstance(s, ArrayShape) and UNBOUNDED in s.dims for _, s in shape.leaves())
+
+
+def sized(c: Context) -> ArrayShape:
+    """Return the declared shape of a result whose sizes, or bounds, its type has to say."""
+    shape = c.shape
+    if not isinstance(shape, ArrayShape) or unbounded(shape):
+        raise InferError(f"its result is {shape.to_string(False)}, and its type has to say its "
+                         "sizes or their bounds", code="unbounded-dimension")  # fmt: skip
+    return shape
 
 
 def is_constant(inst: Instruction) -> bool:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from hlo.errors import InferError
 from hlo.frontends.stablehlo.context import Context, is_constant
 from hlo.frontends.stablehlo.syntax import Block, free_names
 from hlo.ir import Instruction
+from hlo.values.types import Shape, compatible
+
+_COMPOSITE_NAME = re.compile(r"[A-Za-z]\w*(?:\.[\w$]+)+", re.A)
 
 
 def call(c: Context) -> Instruction:
     """Append a call of another function."""
-    callee = c.converter.function(str(c.attr("@", "callee")), c.op.start)
+    callee = c.converter.function(str(c.attr("callee")), c.op.start)
     return c.b.op("call", *c.operands, to_apply=callee)
 
 
 def composite(c: Context) -> Instruction:
     """Append a call of a composite's decomposition, with its name and attributes."""
-    name = c.op.attrs.get("name") or next(iter(c.op.words), "")
+    name = str(c.attr("name"))
+    if not _COMPOSITE_NAME.fullmatch(name):
+        raise InferError(f"name {name!r} is not of the form dialect.operation", code="bad-value")
     callee = c.converter.function(str(c.attr("decomposition")), c.op.start)
     inst = c.b.op("call", *c.operands, to_apply=callee, is_composite=True)
     attributes = c.op.attrs.get("composite_attributes", "{}")
@@ -45,23 +52,26 @@ def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]
     return names, values
 
 
-def _with_state(c: Context, block: Block) -> Block:
-    """Return a region of a loop with its arguments, which the pretty form writes once for both."""
-    names = c.op.state or _names(block)
-    if len(names) != len(c.operands):
-        raise InferError(f"{len(c.operands)} values have {len(names)} names", code="operand-count")
-    return Block([(n, o.shape) for n, o in zip(names, c.operands, strict=True)], block.ops)
-
-
 def _names(block: Block) -> list[str]:
     return [name for name, _ in block.arguments]
+
+
+def _fits(block: Block, shapes: Sequence[Shape]) -> bool:
+    """Whether a region takes values of these shapes."""
+    arguments = [shape for _, shape in block.arguments]
+    return len(arguments) == len(shapes) and all(map(compatible, arguments, shapes))
 
 
 def while_(c: Context) -> Instruction:
     """Append a loop over one tuple, which includes the captured values of its regions."""
     if len(c.op.regions) != 2:
         raise InferError("a loop has two regions", code="bad-computation")
-    cond, body = (_with_state(c, block) for block in c.op.regions)
+    cond, body = c.op.regions
+    shapes = [o.shape for o in c.operands]
+    if not all(_fits(block, shapes) for block in (cond, body)):
+        raise InferError(
+            "its regions have other arguments than its operands", code="bad-computation"
+        )
     names, captured = _captured(c, cond, body)
     elements = [*c.operands, *captured]
     start = elements[0] if len(elements) == 1 else c.b.tuple(*elements)
@@ -81,6 +91,8 @@ def conditional(c: Context) -> Instruction:
     """Append a conditional, whose branches take captured values as operands."""
     branches, arguments = [], []
     for block in c.op.regions:
+        if block.arguments:
+            raise InferError("a branch has no arguments", code="bad-computation")
         names, captured = _captured(c, block)
         arguments.append(captured[0] if len(captured) == 1 else c.b.tuple(*captured))
         branches.append(c.converter.unpacking(block, "branch", names, captured, c))

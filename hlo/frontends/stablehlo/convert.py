@@ -21,17 +21,36 @@ from hlo.frontends.stablehlo.types import FUTURE
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.names import legal_name
+from hlo.values.literal import Literal
 from hlo.values.sharding.shardy import Mesh, read_mesh
-from hlo.values.types import Shape, TupleShape, compatible
+from hlo.values.types import ArrayShape, Shape, TupleShape, compatible
 
 _ENTRY = "main"
+# How many functions an error lists.
+_LISTED = 20
 _DIALECTS = ("stablehlo", "chlo", "sdy", "mhlo", "func")
+# The specification does not have these: MLIR's verifier does not check their types, XLA neither.
+_UNTYPED = frozenset({"einsum", "unary_einsum", "torch_index_select"})
 _RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return")
 
 
-def convert(source: Source) -> Module:
-    """Convert a text to a module. Raises TextError."""
-    return Converter(source, Parser(source.text).program()).module()
+def convert(source: Source, function: str | None = None) -> Module:
+    """Convert a text to a module, whose entry is a function of it. Raises TextError."""
+    return Converter(source, Parser(source.text, _refuse).program()).module(function)
+
+
+def _refuse(name: str, start: int) -> NoReturn:
+    """Raise TextError for an operation that is not converted."""
+    reason = NOT_TAKEN.get(name)
+    if reason is not None:
+        raise TextError(f"{name}: HLO has no such operation: {reason}", start,
+                        code="unknown-opcode")  # fmt: skip
+    dialect = name.partition(".")[0]
+    hint = did_you_mean(name, HANDLERS)
+    if "." in name and dialect not in _DIALECTS:
+        hint = f"the dialects that are read are {', '.join(_DIALECTS)}"
+    raise TextError(f"there is no HLO operation for {name}", start,
+                    code="unknown-opcode", hint=hint)  # fmt: skip
 
 
 class Converter:
@@ -46,6 +65,10 @@ class Converter:
         self._locations = Locations(source.text, self._module)
         self.meshes = {name: self._mesh(mesh) for name, mesh in program.meshes.items()}
         self.sizes: list[Instruction] = []
+        # Results of operations whose declared types nobody checks.
+        self._untyped: set[Instruction] = set()
+        # How many words of 32 bits elided constants have.
+        self._elided_words = 0
         for function in program.functions:
             if function.name in self._functions:
                 raise TextError(f"function @{function.name} is there twice", function.start,
@@ -58,23 +81,38 @@ class Converter:
         except TextError as e:
             raise TextError(f"sdy.mesh: {e.message}", mesh.start, code=e.code) from None
 
-    def module(self) -> Module:
-        main = self._functions.get(_ENTRY)
-        if main is None and len(self._functions) == 1:
-            (main,) = self._functions.values()
-        if main is None:
-            raise TextError(f"there is no function @{_ENTRY}", 0, code="no-entry",
-                            hint=did_you_mean(_ENTRY, self._functions))  # fmt: skip
-        if main.block is None:
-            raise TextError(f"function @{main.name} has no body", main.start, code="no-entry")
-        for function in callees_first(main, self._functions):
-            self._convert(function)
+    def module(self, function: str | None = None) -> Module:
+        """Return the module whose entry is a function: the named one, `main`, or the only one."""
+        main = self._entry(function)
+        for called in callees_first(main, self._functions):
+            self._convert(called)
         self._module.set_entry(self.function(main.name, main.start))
         try:
             set_header(self._module, self._program, main)
         except InferError as e:
             raise TextError(e.message, main.start, code=e.code) from None
         return self._module
+
+    def _entry(self, name: str | None) -> Function:
+        main = self._functions.get(_ENTRY if name is None else name)
+        if main is None and name is None and len(self._functions) == 1:
+            (main,) = self._functions.values()
+        if main is None:
+            missing = _ENTRY if name is None else name
+            with_body = [f for f in self._functions.values() if f.block is not None]
+            listed = ", ".join(f"@{f.name}" for f in with_body[:_LISTED])
+            more = f" and {len(with_body) - _LISTED} others" if len(with_body) > _LISTED else ""
+            hint = f"--function says which is the entry: {listed}{more}"
+            raise TextError(f"there is no function @{missing}", 0, code="no-entry",
+                            hint=hint if with_body else None)  # fmt: skip
+        if main.block is None:
+            raise TextError(f"function @{main.name} has no body", main.start, code="no-entry")
+        return main
+
+    def filled(self, literal: Literal) -> Literal:
+        """Return an elided literal with values that no other one of the module has."""
+        literal, self._elided_words = literal.filled_from(self._elided_words)
+        return literal
 
     def adopt(self, comp: Computation) -> Computation:
         """Add a new computation to the module."""
@@ -129,7 +167,8 @@ class Converter:
         """Raise TextError unless a function returns its declared types."""
         shapes = [r.shape for r in function.results]
         declared = shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
-        if not compatible(comp.result_shape, declared):
+        returned = {comp.root, *(comp.root.operands if comp.root.opcode == "tuple" else ())}
+        if not returned & self._untyped and not compatible(comp.result_shape, declared):
             raise TextError(
                 f"function @{function.name} returns {comp.result_shape.to_string(False)}, its type "
                 f"says {declared.to_string(False)}", function.start, code="signature-mismatch",
@@ -206,6 +245,8 @@ class Converter:
         """Fill a computation with the operations of a block."""
         for op in block.ops:
             if op.name in _RETURNS:
+                if op is not block.ops[-1]:
+                    self.fail(op, "other operations follow it", "bad-computation")
                 roots = [*self.operands(op, values), *handed]
                 comp.set_root(roots[0] if len(roots) == 1 else Builder(comp).tuple(*roots))
                 return
@@ -218,28 +259,31 @@ class Converter:
         raise TextError(f"{op.name}: {message}", op.start, code=code)
 
     def operands(self, op: Op, values: Values) -> list[Instruction]:
+        """Return the operands of an operation. Raises TextError unless they have its types."""
         found = []
-        for name, start in zip(op.operands, op.operand_starts, strict=True):
+        for name, start, shape in zip(
+            op.operands, op.operand_starts, op.operand_types, strict=True
+        ):
             base, _, index = name.partition("#")
             known = values.get(base, [])
             if len(index) > 9 or int(index or 0) >= len(known):
                 hint = did_you_mean(f"%{base}", [f"%{v}" for v in values])
                 raise TextError(f"there is no value %{name} here", start,
                                 code="undefined-operand", hint=hint)  # fmt: skip
-            found.append(known[int(index or 0)])
+            inst = known[int(index or 0)]
+            is_checked = shape is not FUTURE and inst not in self._untyped
+            if is_checked and not compatible(inst.shape, shape):
+                self.fail(op, f"%{name} is {inst.shape.to_string(False)}, its type says "
+                          f"{shape.to_string(False)}", "operand-shape-mismatch")  # fmt: skip
+            found.append(inst)
         return found
 
     def _operation(self, comp: Computation, op: Op, values: Values) -> None:
         handler = HANDLERS.get(op.name)
         if handler is None:
-            self._refuse(op)
+            _refuse(op.name, op.start)
         b = Builder(comp)
         operands = self.operands(op, values)
-        if op.operand_types is not None and len(op.operand_types) == len(operands):
-            for name, inst, shape in zip(op.operands, operands, op.operand_types, strict=True):
-                if not (shape is FUTURE or compatible(inst.shape, shape)):
-                    self.fail(op, f"%{name} is {inst.shape.to_string(False)}, its type says "
-                              f"{shape.to_string(False)}", "operand-shape-mismatch")  # fmt: skip
         try:
             made = handler(Context(self, b, op, operands, values))
             if b.built:
@@ -252,17 +296,6 @@ class Converter:
             inst.span = span
         self._bind(b, op, made, values)
         self._locate(b.built, op.location, op.start)
-
-    def _refuse(self, op: Op) -> NoReturn:
-        reason = NOT_TAKEN.get(op.name)
-        if reason is not None:
-            self.fail(op, f"HLO has no such operation: {reason}", "unknown-opcode")
-        dialect = op.name.partition(".")[0]
-        hint = did_you_mean(op.name, HANDLERS)
-        if dialect not in _DIALECTS:
-            hint = f"the dialects that are read are {', '.join(_DIALECTS)}"
-        raise TextError(f"there is no HLO operation for {op.name}", op.start,
-                        code="unknown-opcode", hint=hint)  # fmt: skip
 
     def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:
         """Set the locations of instructions."""
@@ -286,7 +319,9 @@ class Converter:
             self.fail(op, f"one result has {count} names", "operand-count")
         declared = op.result_types[-len(results) :] if op.result_types and results else []
         for inst, shape in zip(results, declared, strict=False):
-            if not (shape is FUTURE or compatible(inst.shape, shape)):
+            if op.kind in _UNTYPED and isinstance(shape, ArrayShape):
+                self._untyped.add(inst)
+            elif not (shape is FUTURE or compatible(inst.shape, shape)):
                 self.fail(op, f"its result is {inst.shape.to_string(False)}, its type says "
                           f"{shape.to_string(False)}", "shape-mismatch")  # fmt: skip
         at = 0

@@ -10,22 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import TextError
+from hlo.frontends.stablehlo.declarations import COMPLETE_STRUCTURES, STRUCTURES
 from hlo.frontends.stablehlo.types import TypeReader
 from hlo.values.scan import from_bytes, to_bytes
-from hlo.values.types import Shape
+from hlo.values.types import ArrayShape, Shape
 
 WORD = re.compile(r"[A-Za-z_][\w$.-]*+")
 VALUE = re.compile(r"%([\w$.-]++)(?:#(\d++))?")
 _SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?>(?:[^"\\]++|\\.)*))")(?:::@[\w$.-]++)*')
 STRING = re.compile(r'"((?>(?:[^"\\\n]++|\\.)*))"')
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?)")
-_NUMBER_TYPE = re.compile(r":\s*(?:[su]?i\d+|ui\d+|bf16|f\d\w*|index)\b")
+_NUMBER_TYPE = re.compile(r"(?:[su]?i\d+|bf16|f\d\w*|index)\b")
 _TYPE_START = re.compile(
     r"(?:tensor|tuple|complex)\s*<|!|(?:[su]?i\d+|u?i\d+|bf16|f\d\w*|index|none)\b"
 )
 _OPENING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _PIECE = re.compile(r'->|>=|[][(){}<>]|"(?>(?:[^"\\]++|\\.)*)"')
-_ELIDED = "__elided__"
+# The name of constants whose bytes were left out when the text was printed.
+ELIDED = "elided"
+_INSIDE = re.compile(r"\s*([A-Za-z_]\w*)\b(.*)", re.S)
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,20 @@ class Tagged:
 
     def pairs(self) -> dict[str, Any]:
         """Return the `key = value` pairs inside. Raises TextError at the attribute."""
-        cursor = Cursor("{" + self.text + "}")
+        # A comma may follow the last one.
+        text = re.sub(r",\s*\Z", "", self.text)
+        cursor = Cursor("{" + text + "}")
+        kind = self.name.partition(".")[2]
+        known = STRUCTURES.get(kind)
         try:
-            return cursor.dictionary()
+            found = cursor.dictionary()
+            if known is not None and not found.keys() <= known:
+                cursor.fail(f"it has no field {min(found.keys() - known)}", code="bad-value")
+            if kind in COMPLETE_STRUCTURES and known != found.keys():
+                cursor.fail(f"its fields are {', '.join(sorted(known or ()))}", code="bad-value")
         except TextError as e:
             raise TextError(f"#{self.name}: {e.message}", self.start, code=e.code) from None
+        return found
 
 
 _ESCAPE = re.compile(r"\\(?:([nt])|([0-9a-fA-F]{2})|(.))")
@@ -68,14 +80,34 @@ def unescaped(body: str) -> str:
     return from_bytes(bytes(out) + to_bytes(body[pos:]))
 
 
-class Cursor(TypeReader):
-    """A position in the text, and parsing of the smaller elements there."""
+class Attributes(dict[str, Any]):
+    """Attributes by name. kinds: what each one is, in the words of `Cursor.kind`."""
 
-    __slots__ = ("_resources",)
+    __slots__ = ("kinds",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: dict[str, str] = {}
+
+    def add(self, other: Attributes) -> None:
+        self.update(other)
+        self.kinds.update(other.kinds)
+
+
+class Cursor(TypeReader):
+    """A position in the text, and parsing of the smaller elements there.
+
+    kind: what the attribute is that was read last: the type of a number, `array<i64>`,
+    `elements<s64>`, `stablehlo.gather` of one with this name, or a word such as `string`.
+    """
+
+    __slots__ = ("_kinds", "_resources", "kind")
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._resources: dict[str, str] | None = None
+        self._kinds: dict[str, str] = {}
+        self.kind = ""
 
     # --- elements -------------------------------------------------------------------------------
 
@@ -121,6 +153,7 @@ class Cursor(TypeReader):
     def attribute(self) -> Any:
         """Read the value of an attribute."""
         text, start = self.text, self.pos
+        self.kind = _KINDS.get(text[start : start + 1], "")
         if self.at(STRING):
             return unescaped(self.match(STRING, "a string")[1])
         first = text[start : start + 1]
@@ -133,38 +166,94 @@ class Cursor(TypeReader):
         if first == "<":
             return Tagged("", self.balanced("<"), start)
         if first == "#":
-            found, value = self.alias(self.attribute)
-            return value if found else self._tagged()
+            return self._hash()
         if self.at(_NUMBER):
             return self._number()
         if first == "(":
-            return self._function_type()
+            found = self.function_type()
+            self.kind = "type"
+            return found
         if self.at(_TYPE_START):
+            self.kind = "type"
             return self.type()
         return self._named()
 
+    def _hash(self) -> Any:
+        """Read an alias, or an attribute of a dialect."""
+        name = self.alias_name()
+        found, value = self.alias(self.attribute)
+        if not found:
+            return self._tagged()
+        # The definition is read at the first use only.
+        self.kind = self._kinds.setdefault(name, self.kind)
+        return value
+
     def _tagged(self) -> Tagged:
-        """Read `#dialect.name<..>`, or `#dialect<name ..>`."""
+        """Read `#dialect.name<..>`, also as `#dialect<name<..>>`, or `#dialect<name word>`."""
         start = self.pos
         self.pos += 1
         name = self.match(WORD, "the name of an attribute")[0]
-        return Tagged(name, self.balanced("<") if self.peek("<") else "", start)
+        text = self.balanced("<") if self.peek("<") else ""
+        self.kind = name
+        m = _INSIDE.fullmatch(text) if "." not in name else None
+        if m is not None:
+            dialect, name, text = name, f"{name}.{m[1]}", m[2].strip()
+            self.kind = f"{dialect}<{m[1]}>"
+            if text.startswith("<") and text.endswith(">"):
+                self.kind, text = name, text[1:-1]
+        return Tagged(name, self.inlined(text) if name.startswith("sdy.") else text, start)
+
+    def inlined(self, text: str) -> str:
+        """Return the text of one of Shardy's attributes with aliases replaced by what they are."""
+
+        def definition(m: re.Match[str]) -> str:
+            if m[1] is None:
+                return m[0]
+            inner = Cursor(self.text)
+            with self.nested():
+                inner.depth = self.depth
+                value = inner.aliased(m[1], self.pos)
+            if not isinstance(value, Tagged) or value.name != "sdy.sharding":
+                self.fail(f"{m[1]} is not a sharding", code="bad-sharding")
+            return f"<{value.text}>"
+
+        text = text.replace("#sdy.sharding<", "<")
+        return _ALIAS_INSIDE.sub(definition, text) if "#" in text else text
+
+    def aliased(self, name: str, start: int) -> Any:
+        """Return the attribute that an alias names. Raises TextError at `start` without such."""
+        m = re.search(rf"^[ \t]*{re.escape(name)}[ \t]*=[ \t]*", self.text, re.M)
+        if m is None:
+            self.fail(f"there is no alias {name}", start, code="undefined-computation")
+        self.pos = m.end()
+        self.skip()
+        return self.attribute()
 
     def _number(self) -> int | float:
+        start = self.pos
         word = self.match(_NUMBER, "a number")[0]
-        typed = _NUMBER_TYPE.match(self.text, self.pos)
-        if typed is not None:
+        is_whole = re.fullmatch(r"-?\d+|-?0x.*", word) is not None
+        self.kind = "i64" if is_whole else "f64"
+        behind = self.pos
+        typed = _NUMBER_TYPE.match(self.text, self.pos) if self.accept(":") else None
+        if typed is None:
+            self.pos = behind
+        else:
             self.pos = typed.end()
             self.skip()
+            self.kind = typed[0]
+            is_float = self.kind[0] in "bf"
+            if is_float == is_whole and "x" not in word:
+                self.fail(f"{word} is not a number of type {self.kind}", start, code="bad-value")
         if re.fullmatch(r"-?\d{1,20}", word):
             return int(word)
         return int(word, 16) if "x" in word else float(word)
 
-    def _function_type(self) -> tuple[list[Shape], list[Shape]]:
-        arguments = self.types()
+    def function_type(self) -> tuple[list[Shape], list[Shape]]:
+        """Read `(a, b) -> c`, or with several results in parentheses."""
+        arguments = self.types_in_parentheses()
         self.expect("->")
-        single = not self.peek("(")
-        return arguments, [self.type()] if single else self.types()
+        return arguments, self.types_in_parentheses() if self.peek("(") else [self.value_type()]
 
     def _named(self) -> Any:
         """Read a value that begins with a word: true, `array<..>`, `dense<..> : type`, or
@@ -172,16 +261,24 @@ class Cursor(TypeReader):
         start = self.pos
         word = self.match(WORD, "the value of an attribute")[0]
         if word in ("true", "false"):
+            self.kind = "bool"
             return word == "true"
+        self.kind = word
+        if word == "unit":
+            return True
         if not self.peek("<"):
             return word
         inside = self.balanced("<")
         if word == "array":
-            words = inside.partition(":")[2].split(",")
+            element, _, rest = inside.partition(":")
+            self.kind = f"array<{element.strip()}>"
+            words = rest.split(",")
             return [self._element_of_array(x.strip(), start) for x in words if x.strip()]
         shape = self.type() if self.accept(":") else None
+        if isinstance(shape, ArrayShape):
+            self.kind = f"elements<{shape.element_type}>"
         if word == "dense_resource":
-            return Tagged("dense", self._resource(inside.strip(), start), start, shape)
+            return self._resource(inside.strip(), start, shape)
         return Tagged(word, inside, start, shape)
 
     def _element_of_array(self, word: str, start: int) -> Any:
@@ -191,43 +288,44 @@ class Cursor(TypeReader):
             return int(word)
         self.fail(f"{word!r} is not an integer", start)
 
-    def _resource(self, key: str, start: int) -> str:
-        """Return the bytes of a resource, which are at the end of the text, as in `dense`."""
+    def _resource(self, key: str, start: int, shape: Shape | None) -> Tagged:
+        """Return a constant whose bytes are at the end of the text; those of some are elided."""
         if self._resources is None:
             section = self.text.rfind("{-#")
             found = _RESOURCE.finditer(self.text, section) if section >= 0 else ()
             self._resources = {m[1].strip('"'): m[2] for m in found}
         digits = self._resources.get(key.strip('"'))
         if digits is None:
-            if key == _ELIDED:
-                self.fail(
-                    "the constant was left out when the text was printed", start, code="bad-value",
-                    hint="print it without a limit on large elements",
-                )  # fmt: skip
-            self.fail(f"there is no resource {key}", start, code="bad-value")
+            return Tagged(ELIDED, "", start, shape)
         # The first four bytes are the alignment of the rest.
-        return f'"0x{digits[8:]}"'
+        return Tagged("dense", f'"0x{digits[8:]}"', start, shape)
 
     def _list(self) -> list[Any]:
         with self.nested():
-            return [self.attribute() for _ in self.items("[", "]")]
+            found = [self.attribute() for _ in self.items("[", "]")]
+        self.kind = "list"
+        return found
 
-    def dictionary(self) -> dict[str, Any]:
+    def dictionary(self) -> Attributes:
         """Read `{key = value, key}`."""
-        found: dict[str, Any] = {}
+        found = Attributes()
         with self.nested():
             for _ in self.items():
                 self._pair(found)
+        self.kind = "dictionary"
         return found
 
-    def _pair(self, found: dict[str, Any]) -> None:
-        at_string = self.at(STRING)
+    def _pair(self, found: Attributes) -> None:
+        start, at_string = self.pos, self.at(STRING)
         m = self.match(STRING if at_string else WORD, "an attribute")
         key = unescaped(m[1]) if at_string else m[0]
-        found[key] = True
+        if key in found:
+            self.fail(f"{key!r} is there twice", start, code="duplicate-attribute")
+        found[key], self.kind = True, "unit"
         if self.accept("="):
             verbatim = key in _VERBATIM and self.peek("{")
             found[key] = self._verbatim() if verbatim else self.attribute()
+        found.kinds[key] = self.kind
 
     def _verbatim(self) -> str:
         """Read a dictionary with values as verbatim text: HLO text has this form."""
@@ -235,27 +333,35 @@ class Cursor(TypeReader):
         with self.nested():
             for _ in self.items():
                 start = self.pos
-                self._pair({})
+                self._pair(Attributes())
                 pairs.append(self.text[start : self.pos].rstrip())
+        self.kind = "dictionary"
         return f"{{{', '.join(sorted(pairs))}}}"
 
     def symbol(self) -> str:
         m = self.match(_SYMBOL, "a symbol")
         return m[1] if m[1] is not None else unescaped(m[2])
 
+    def value_type(self) -> Shape:
+        """Read the type of a value: an array, a tuple, or one of a dialect."""
+        if self.text[self.pos : self.pos + 1] not in ("t", "!"):
+            self.fail(f"expected the type of an array, found {self.found()}", code="unknown-type")
+        return self.type()
+
     def types(self) -> list[Shape]:
-        """Read types, in parentheses or not."""
-        closing = ")" if self.accept("(") else ""
-        if closing and self.accept(closing):
-            return []
-        found = [self.type()]
+        """Read the types of values with commas between them."""
+        found = [self.value_type()]
         while self.accept(","):
-            found.append(self.type())
-        if closing:
-            self.expect(closing)
+            found.append(self.value_type())
         return found
 
+    def types_in_parentheses(self) -> list[Shape]:
+        return [self.value_type() for _ in self.items("(", ")")]
 
+
+_ALIAS_INSIDE = re.compile(r'"(?>(?:[^"\\\n]++|\\.)*)"|(#[A-Za-z_]\w*+)(?![\w$.<])')
+# What an attribute is by its first character.
+_KINDS = {'"': "string", "[": "list", "{": "dictionary", "@": "symbol"}
 _VERBATIM = ("backend_config", "mhlo.backend_config", "composite_attributes")
 _RESOURCE = re.compile(
     r'(?<![\w$.-])("(?>(?:[^"\\\n]++|\\.)*)"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"'

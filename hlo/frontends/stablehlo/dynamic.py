@@ -37,6 +37,9 @@ def dynamic_reshape(c: Context) -> Instruction:
     """Append a reshape, or a dynamic reshape if the result is bounded."""
     shape = c.shape
     sizes = c.operand(1)
+    if sizes.array_shape.is_dynamic:
+        raise InferError(f"the list of sizes is {sizes.shape.to_string(False)}, not of a static "
+                         "size", code="unbounded-dimension")  # fmt: skip
     bounded = isinstance(shape, ArrayShape) and shape.is_dynamic and not unbounded(shape)
     if not bounded:
         return c.b.op("reshape", c.operand(0), shape=_sized(c, 1))
@@ -52,12 +55,24 @@ def dynamic_reshape(c: Context) -> Instruction:
 
 def dynamic_iota(c: Context) -> Instruction:
     """Append an iota."""
-    return c.b.op("iota", shape=_sized(c, 0), iota_dimension=c.integer("dim", "iota_dimension"))
+    return c.b.op("iota", shape=_sized(c, 0), iota_dimension=c.integer("iota_dimension"))
 
 
 def dynamic_broadcast_in_dim(c: Context) -> Instruction:
     """Append a broadcast."""
-    return broadcast_to(c, c.ints("dims", "broadcast_dimensions"), _sized(c, 1))
+    _check_known(c)
+    return broadcast_to(c, c.ints("broadcast_dimensions"), _sized(c, 1))
+
+
+def _check_known(c: Context) -> None:
+    """Raise InferError for dimensions that are said to expand, or not, and are others."""
+    none: tuple[int, ...] = ()
+    known = [d for which in ("expanding", "nonexpanding")
+             for d in c.ints(f"known_{which}_dimensions", none)]  # fmt: skip
+    rank = c.operand(0).array_shape.rank
+    if len(set(known)) != len(known) or any(not 0 <= d < rank for d in known):
+        raise InferError(f"known dimensions {known} are not different ones below {rank}",
+                         code="bad-dimension")  # fmt: skip
 
 
 def dynamic_pad(c: Context) -> Instruction:
@@ -112,7 +127,7 @@ def _together(*parts: tuple[int, ...]) -> list[tuple[int, ...]]:
 def get_dimension_size(c: Context) -> Instruction:
     """Append the size of a dimension: a constant if it is static."""
     shape = c.operand(0).array_shape
-    dim = c.integer("dim", "dimension")
+    dim = c.integer("dimension")
     if not 0 <= dim < shape.rank:
         raise InferError(f"dimension {dim} of {shape}", code="bad-dimension")
     if not shape.is_dynamic_dim(dim):
@@ -122,5 +137,5 @@ def get_dimension_size(c: Context) -> Instruction:
 
 def set_dimension_size(c: Context) -> Instruction:
     """Append a set-dimension-size."""
-    dim = c.integer("dim", "dimension")
+    dim = c.integer("dimension")
     return c.b.op("set-dimension-size", c.operand(0), c.operand(1), dimensions=(dim,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo.errors import InferError, TextError
-from hlo.frontends.stablehlo.context import Context, Handler
+from hlo.frontends.stablehlo.context import Context, Handler, sized
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.ir import Instruction
 from hlo.ops import OPS
@@ -39,6 +39,8 @@ def _accuracy(c: Context) -> object:
     mode = found.get("mode")
     word = mode.text.split()[-1] if isinstance(mode, Tagged) and mode.text.split() else str(mode)
     if word == "HIGHEST":
+        if any(found.get(k, 0) for k in ("atol", "rtol", "ulps")):
+            raise InferError("result_accuracy of mode HIGHEST has tolerances", code="bad-value")
         text = "{mode=highest}"
     elif word == "TOLERANCE":
         numbers = ",".join(f"{k}={found.get(k, 0)}" for k in ("atol", "rtol", "ulps"))
@@ -53,32 +55,28 @@ def _accuracy(c: Context) -> object:
 
 def compare(c: Context) -> Instruction:
     """Append a comparison."""
-    kind = c.word(1, "compare_type", default="NOTYPE")
-    return c.make("compare", direction=c.word(0, "comparison_direction"),
+    kind = c.word("compare_type", default="NOTYPE")
+    return c.make("compare", direction=c.word("comparison_direction"),
                   type=kind if kind in FLOAT_ORDERS else None)  # fmt: skip
 
 
 def reduce_precision(c: Context) -> Instruction:
     """Append a reduce-precision."""
-    form = str(c.op.attrs.get("format", ""))
-    if form:
-        exponent, _, mantissa = form.removeprefix("e").partition("m")
-        if not (exponent.isdecimal() and mantissa.isdecimal() and len(form) < 20):
-            raise InferError(f"{form!r} is not a format such as e5m2", code="bad-value")
-        bits = int(exponent), int(mantissa)
-    else:
-        bits = c.integer("exponent_bits"), c.integer("mantissa_bits")
+    bits = c.integer("exponent_bits"), c.integer("mantissa_bits")
     return c.make("reduce-precision", exponent_bits=bits[0], mantissa_bits=bits[1])
 
 
 def rng(c: Context) -> Instruction:
-    """Append random numbers; the operand with the shape is redundant."""
-    word = c.word(9, "distribution", "rng_distribution")
-    c.constants(2)
+    """Append random numbers; the operand with the shape is redundant: the type says it."""
+    shape = sized(c)
+    if c.constant(2) is not None and c.constants(2) != shape.dims:
+        raise InferError(f"its shape is {list(c.constants(2))}, its type says "
+                         f"{shape.to_string(False)}", code="shape-mismatch")  # fmt: skip
+    word = c.word("rng_distribution")
     return c.on(c.operands[:2]).make("rng", distribution=f"rng_{word.lower()}")
 
 
 def rng_bit_generator(c: Context) -> Instruction:
     """Append random bits."""
-    word = c.word(0, "algorithm", "rng_algorithm")
+    word = c.word("rng_algorithm")
     return c.make("rng-bit-generator", algorithm=f"rng_{word.lower()}")

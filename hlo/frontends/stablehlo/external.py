@@ -17,8 +17,9 @@ from hlo.values.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, 
 
 
 def _with_order(shape: Shape, order: list[int], what: str) -> Shape:
-    # A scalar has one layout, whatever the text says: XLA accepts [0] too.
-    if not isinstance(shape, ArrayShape) or not shape.dims:
+    if not isinstance(shape, ArrayShape):
+        if order:
+            raise InferError(f"{what} has {order} for {shape}", code="bad-layout")
         return shape
     if sorted(order) != list(range(shape.rank)):
         raise InferError(f"{what} has {order} for {shape}", code="bad-layout")
@@ -57,9 +58,11 @@ def custom_call(c: Context) -> Instruction:
     config = attrs.get("backend_config")
     if version == 1 and "mhlo.backend_config" in attrs:
         # As in XLA: a dictionary as configuration means the newest API version.
-        version, config = len(API_VERSIONS), attrs["mhlo.backend_config"]
-    if not 1 <= version <= len(API_VERSIONS):
+        version, config = len(API_VERSIONS) - 1, attrs["mhlo.backend_config"]
+    if not 0 <= version < len(API_VERSIONS):
         raise InferError(f"api_version {version} is not known", code="bad-value")
+    _check_config(c, version)
+    _check_layouts(c)
     aliases = []
     for alias in c.listed("output_operand_aliases"):
         found = alias.pairs()
@@ -72,9 +75,9 @@ def custom_call(c: Context) -> Instruction:
         raise InferError("called_computations is a list of symbols", code="bad-value")
     inst = c.b.op(
         "custom-call", *c.operands, shape=shape,
-        custom_call_target=str(c.attr("@", "call_target_name")),
+        custom_call_target=str(c.attr("call_target_name")),
         custom_call_has_side_effect=c.flag("has_side_effect"),
-        api_version=API_VERSIONS[version - 1],
+        api_version=API_VERSIONS[version],
         output_to_operand_aliasing=tuple(aliases),
         operand_layout_constraints=tuple(
             _layouts(c, "operand_layouts", [o.shape for o in c.operands])
@@ -86,13 +89,34 @@ def custom_call(c: Context) -> Instruction:
     return inst
 
 
+def _check_config(c: Context, version: int) -> None:
+    """Raise InferError unless the configuration is what the version of the interface has."""
+    kind = c.op.attrs.kinds.get("backend_config")
+    wanted = "dictionary" if version == len(API_VERSIONS) - 1 else "string"
+    if kind not in (None, wanted):
+        raise InferError(f"backend_config of api_version {version} is a {wanted}, not a {kind}",
+                         code="bad-value")  # fmt: skip
+
+
+def _check_layouts(c: Context) -> None:
+    """Raise InferError unless operands and results both have layouts, or none have."""
+    keys = {"operand_layouts", "result_layouts"} & c.op.attrs.keys()
+    if len(keys) == 1:
+        raise InferError(f"there are {keys.pop()} only: operands and results have them, or none",
+                         code="bad-layout")  # fmt: skip
+    if keys and any(isinstance(o.shape, TupleShape) for o in c.operands):
+        raise InferError("operands with layouts are not tuples", code="bad-layout")
+
+
 def approx_top_k(c: Context) -> Instruction:
     """Append an approximate top-k, which is computed exactly.
 
     The operands are arrays and as many initial values, which only its partial form uses.
     """
     count = len(c.operands) // 2
-    config = Cursor(str(c.attr("mhlo.backend_config", "backend_config"))).attribute()
+    config = Cursor(
+        str(c.op.attrs.get("mhlo.backend_config") or c.attr("backend_config"))
+    ).attribute()
     dim = config.get("reduction_dim") if isinstance(config, dict) else None
     names = c.op.attrs.get("called_computations")
     shapes = c.op.result_types
@@ -127,7 +151,24 @@ def _called(c: Context, names: list[str]) -> dict[str, Any]:
 # --- send, recv ---------------------------------------------------------------------------------
 
 
-def _transfer(c: Context) -> dict[str, Any]:
+def after_all(c: Context) -> Instruction:
+    """Append a token that joins others."""
+    if not all(o.shape.is_token for o in c.operands):
+        raise InferError("its operands are tokens", code="type-mismatch")
+    return c.make("after-all")
+
+
+# Kinds of channels: among devices, from a device to its host, and back.
+_AMONG_DEVICES, _TO_HOST, _FROM_HOST = 1, 2, 3
+
+
+def _transfer(c: Context, to_or_from_host: int) -> dict[str, Any]:
+    is_of_host = c.flag("is_host_transfer")
+    kind = c.tagged("channel_handle").get("type")
+    wanted = to_or_from_host if is_of_host else _AMONG_DEVICES
+    if kind != wanted:
+        raise InferError(f"the type of channel_handle is {wanted} with is_host_transfer = "
+                         f"{str(is_of_host).lower()}, not {kind}", code="bad-value")  # fmt: skip
     return {"channel_id": channel_id(c), "is_host_transfer": c.flag("is_host_transfer")}
 
 
@@ -147,7 +188,7 @@ def send(c: Context) -> Instruction:
     *values, token = _with_token(c)
     value = values[0] if len(values) == 1 else c.b.tuple(*values)
     shape = TupleShape((value.shape, array(U32, ()), TOKEN))
-    transfer = _transfer(c)
+    transfer = _transfer(c, _TO_HOST)
     done = c.b.op("send-done", c.b.op("send", value, token, shape=shape, **transfer),
                   shape=TOKEN, **transfer)  # fmt: skip
     _with_pairs(c)
@@ -159,7 +200,7 @@ def recv(c: Context) -> Instruction:
     *values, _ = _results_with_token(c)
     token = _only_token(c)
     value = values[0] if len(values) == 1 else TupleShape(tuple(values))
-    transfer = _transfer(c)
+    transfer = _transfer(c, _FROM_HOST)
     start = c.b.op("recv", token, shape=TupleShape((value, array(U32, ()), TOKEN)), **transfer)
     done = c.b.op("recv-done", start, shape=TupleShape((value, TOKEN)), **transfer)
     if len(values) != 1:
@@ -171,9 +212,11 @@ def recv(c: Context) -> Instruction:
 
 
 def _with_token(c: Context) -> list[Instruction]:
-    """Return the operands, the last of which is a token."""
+    """Return the operands: arrays, and a token."""
     if not c.operands or not c.operands[-1].shape.is_token:
         raise InferError("its last operand is a token", code="type-mismatch")
+    if not all(isinstance(o.shape, ArrayShape) for o in c.operands[:-1]):
+        raise InferError("its operands in front of the token are arrays", code="type-mismatch")
     return c.operands
 
 
@@ -184,9 +227,12 @@ def _only_token(c: Context) -> Instruction:
 
 
 def _results_with_token(c: Context) -> list[Shape]:
+    """Return the shapes of the results: arrays, and a token."""
     results = list(c.op.result_types)
     if not results or not results[-1].is_token:
         raise InferError("its last result is a token", code="type-mismatch")
+    if not all(isinstance(s, ArrayShape) for s in results[:-1]):
+        raise InferError("its results in front of the token are arrays", code="type-mismatch")
     return results
 
 
@@ -197,10 +243,12 @@ def infeed(c: Context) -> Instruction:
     """Append an infeed of a tuple, whose elements are the results."""
     *shapes, _ = _results_with_token(c)
     orders = c.op.attrs.get("layout", [])
-    if orders and shapes:
+    if orders:
         if not isinstance(orders, list) or len(orders) != len(shapes):
             raise InferError("layout has a list for each result", code="bad-layout")
+        # A scalar has one layout, whatever the text says: XLA accepts [0] too.
         shapes = [_with_order(s, list(integers(o, "layout")), "layout")
+                  if isinstance(s, ArrayShape) and s.dims else s
                   for s, o in zip(shapes, orders, strict=True)]  # fmt: skip
     token = _only_token(c)
     shape = TupleShape((TupleShape(tuple(shapes)), TOKEN))

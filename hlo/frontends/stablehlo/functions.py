@@ -12,7 +12,8 @@ from typing import Any
 
 from hlo.errors import TextError
 from hlo.frontends.stablehlo.cursor import Tagged
-from hlo.frontends.stablehlo.syntax import Block, Op, OperationReader
+from hlo.frontends.stablehlo.short_forms import ShortFormReader
+from hlo.frontends.stablehlo.syntax import Block, Op
 from hlo.values.types import Shape
 
 _DEFINITION = re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*")
@@ -54,7 +55,7 @@ class Program:
     meshes: dict[str, Tagged] = field(default_factory=dict)
 
 
-class Parser(OperationReader):
+class Parser(ShortFormReader):
     """Parses a whole text."""
 
     def program(self) -> Program:
@@ -79,8 +80,7 @@ class Parser(OperationReader):
             if self.accept("sdy.mesh"):
                 name = self.symbol()
                 self.expect("=")
-                start = self.pos
-                program.meshes[name] = Tagged("sdy.mesh", self.balanced("<"), start)
+                program.meshes[name] = self._mesh()
                 self._attributes()
                 self.location()
             else:
@@ -89,6 +89,16 @@ class Parser(OperationReader):
                     self._definitions()
         self.location()
         return program
+
+    def _mesh(self) -> Tagged:
+        """Read `<["x"=2]>`, with or without `#sdy.mesh`, or an alias of it."""
+        start = self.pos
+        if self.peek("<"):
+            return Tagged("sdy.mesh", self.balanced("<"), start)
+        mesh = self.attribute()
+        if not isinstance(mesh, Tagged) or mesh.name != "sdy.mesh":
+            self.fail("a mesh is <[..]>", start)
+        return mesh
 
     def _generic_module(self) -> Program:
         """Parse the generic form, in which modules and functions are operations like all others."""
@@ -148,7 +158,9 @@ class Parser(OperationReader):
         for word in ("public", "private", "nested"):
             if self.accept(word):
                 break
+        is_private = self.text[start : self.pos].rstrip().endswith("private")
         block = Block([])
+        self._scopes = [set()]
         found = Function(self.symbol(), start, block, [], [])
         for _ in self.items("(", ")"):
             at = self.pos
@@ -166,6 +178,9 @@ class Parser(OperationReader):
         is_declared = not any(a.named for a in found.arguments)
         if is_declared and not self.peek("{"):
             found.block = None
+            if not is_private:
+                self.fail(f"function @{found.name} has no body, which only a private one lacks",
+                          start, code="no-entry")  # fmt: skip
             return found
         self.expect("{")
         self.body(block)
@@ -222,7 +237,7 @@ def callees_first(main: Function, functions: Mapping[str, Function]) -> list[Fun
 def _calls(block: Block | None) -> Iterator[tuple[str, int]]:
     """Yield the functions that operations refer to, with positions."""
     for op in block.ops if block is not None else ():
-        names = [op.attrs.get(key) for key in ("@", "callee", "decomposition")]
+        names = [op.attrs.get(key) for key in ("callee", "decomposition")]
         called = op.attrs.get("called_computations")
         for name in [*names, *(called if isinstance(called, list) else ())]:
             if isinstance(name, str):

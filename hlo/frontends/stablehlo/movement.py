@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hlo.errors import InferError
 from hlo.frontends.stablehlo.constants import read_dense
-from hlo.frontends.stablehlo.context import Context, integers
-from hlo.frontends.stablehlo.cursor import Tagged
+from hlo.frontends.stablehlo.context import Context, integers, sized
+from hlo.frontends.stablehlo.cursor import ELIDED, Tagged
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.values.types import ArrayShape, Shape
+from hlo.values.literal import Literal
+from hlo.values.types import ArrayShape, Shape, array
 
 
 def constant(c: Context) -> Instruction:
     """Append a constant; for a splat, a broadcast."""
     value = c.attr("value")
+    if isinstance(value, Tagged) and value.name == ELIDED:
+        return _elided(c, value)
     if not isinstance(value, Tagged) or value.name != "dense" or value.type is None:
         raise InferError("its value is not dense<..>", code="bad-value")
     constant = c.b.literal(read_dense(value.text, value.type, value.start))
@@ -23,9 +28,28 @@ def constant(c: Context) -> Instruction:
     return c.b.broadcast(constant, value.type) if constant.shape != value.type else constant
 
 
+def _elided(c: Context, value: Tagged) -> Instruction:
+    """Append a constant whose elements were left out of the text."""
+    shape = value.type
+    if not isinstance(shape, ArrayShape) or shape.dynamic:
+        raise InferError("a constant is an array of static size", code="type-mismatch")
+    if not shape.num_elements:
+        return c.b.literal(Literal(shape, np.empty(shape.dims, shape.element_type.dtype)))
+    # The text of HLO elides arrays only.
+    literal = Literal(shape if shape.rank else array(shape.element_type, (1,)))
+    constant = c.b.literal(c.converter.filled(literal))
+    return constant if shape.rank else c.b.reshape(constant, ())
+
+
 def broadcast_in_dim(c: Context) -> Instruction:
     """Append a broadcast."""
-    return broadcast_to(c, c.ints("dims", "broadcast_dimensions"), c.shape)
+    return broadcast_to(c, c.ints("broadcast_dimensions"), sized(c))
+
+
+def reshape(c: Context) -> Instruction:
+    """Append a reshape."""
+    sized(c)
+    return c.make("reshape")
 
 
 def broadcast_to(c: Context, dims: tuple[int, ...], result: Shape) -> Instruction:
@@ -50,21 +74,17 @@ def broadcast_to(c: Context, dims: tuple[int, ...], result: Shape) -> Instructio
 
 def broadcast(c: Context) -> Instruction:
     """Append a broadcast that adds dimensions in front."""
-    sizes = c.ints("sizes", "broadcast_sizes")
-    rank = c.operand(0).array_shape.rank
+    sizes = c.ints("broadcast_sizes")
+    dims = c.operand(0).array_shape.dims
+    rank = len(dims)
+    if not isinstance(c.shape, ArrayShape) or c.shape.dims != (*sizes, *dims):
+        raise InferError(f"its type is {c.shape.to_string(False)}, its sizes are {list(sizes)} and "
+                         f"those of the operand, {list(dims)}", code="shape-mismatch")  # fmt: skip
     return c.make("broadcast", dimensions=tuple(range(len(sizes), len(sizes) + rank)))
 
 
 def slice_(c: Context) -> Instruction:
     """Append a slice."""
-    if "[" in c.op.attrs:
-        dims = []
-        for part in filter(str.strip, c.op.attrs["["].split(",")):
-            numbers = [x.strip() for x in part.split(":")]
-            if not (2 <= len(numbers) <= 3 and all(x.isdecimal() for x in numbers)):
-                raise InferError(f"{part.strip()!r} is not start:limit:stride", code="bad-value")
-            dims.append(SliceDim(*map(int, numbers)))
-        return c.make("slice", slice=tuple(dims))
     parts = (c.ints("start_indices"), c.ints("limit_indices"), c.ints("strides"))
     return c.make("slice", slice=tuple(SliceDim(*d) for d in zip(*parts, strict=False)))
 
@@ -72,8 +92,8 @@ def slice_(c: Context) -> Instruction:
 def pad(c: Context) -> Instruction:
     """Append a pad."""
     parts = (
-        c.ints("low", "edge_padding_low"), c.ints("high", "edge_padding_high"),
-        c.ints("interior", "interior_padding"),
+        c.ints("edge_padding_low"), c.ints("edge_padding_high"),
+        c.ints("interior_padding"),
     )  # fmt: skip
     return c.make("pad", padding=tuple(PadDim(*d) for d in zip(*parts, strict=False)))
 
@@ -132,5 +152,5 @@ def scatter(c: Context) -> Instruction:
     return c.make(
         "scatter", **_dimension_numbers(c.tagged("scatter_dimension_numbers"), _SCATTER),
         indices_are_sorted=c.flag("indices_are_sorted"),
-        unique_indices=c.flag("unique_indices"), to_apply=c.reducer(),
+        unique_indices=c.flag("unique_indices"), to_apply=c.combiner(),
     )  # fmt: skip

@@ -15,6 +15,7 @@ from hlo.frontends.stablehlo import (
     chlo,
     collective,
     dynamic,
+    einsum,
     erf,
     external,
     gamma,
@@ -25,6 +26,7 @@ from hlo.frontends.stablehlo import (
 from hlo.frontends.stablehlo.asin_acos import asin_acos_kernel
 from hlo.frontends.stablehlo.context import Context, Handler
 from hlo.frontends.stablehlo.control import call, composite, conditional, while_
+from hlo.frontends.stablehlo.cursor import Attributes
 from hlo.frontends.stablehlo.elementwise import (
     compare,
     function,
@@ -48,10 +50,7 @@ def _sort(c: Context) -> Instruction:
 
 
 def _get_tuple_element(c: Context) -> Instruction:
-    text = str(c.op.attrs.get("[", c.op.attrs.get("index", ""))).strip()
-    if not text.isdecimal() or len(text) > 9:
-        raise InferError("its index is missing", code="missing-attribute")
-    return c.b.op("get-tuple-element", *c.operands, index=int(text))
+    return c.b.op("get-tuple-element", *c.operands, index=c.integer("index"))
 
 
 def _optimization_barrier(c: Context) -> Instruction:
@@ -75,14 +74,17 @@ _RECOMPOSED = frozenset({*CHLO, "tan", "topk"}) - {"mulhi"}
 
 
 def _custom_call(c: Context) -> Instruction:
-    target = str(c.attr("@", "call_target_name"))
+    target = str(c.attr("call_target_name"))
     prefix, _, name = target.partition(".")
     if prefix == "mhlo" and name in _RECOMPOSED:
         inside = c.op.attrs.get("mhlo.attributes")
         attrs = inside if isinstance(inside, dict) else {}
         if attrs.get("largest") is not False:
-            op = replace(c.op, attrs=c.op.attrs | attrs)
-            return HANDLERS[f"chlo.{name.replace('topk', 'top_k')}"](replace(c, op=op))
+            known = Attributes()
+            known.update(c.op.attrs | attrs)
+            return HANDLERS[f"chlo.{name.replace('topk', 'top_k')}"](
+                replace(c, op=replace(c.op, attrs=known))
+            )
     if target == "ApproxTopK":
         return external.approx_top_k(c)
     return external.custom_call(c)
@@ -101,7 +103,7 @@ def _same(opcode: str) -> Handler:
 
 HANDLERS: dict[str, Handler] = {
     **{f"stablehlo.{spelled(name)}": _same(name)
-       for name in (*STABLEHLO, "after-all", "dynamic-update-slice")},
+       for name in (*STABLEHLO, "dynamic-update-slice")},
     **{f"chlo.{spelled(name)}": _same(name) for name in _CHLO_SAME},
     **{f"chlo.broadcast_{name}": chlo.broadcasting(name.replace("_", "-"))
        for name in _CHLO_BROADCAST},
@@ -157,10 +159,11 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.compare": compare,
     "stablehlo.composite": composite,
     "stablehlo.concatenate": lambda c: c.make(
-        "concatenate", dimensions=(c.integer("dim", "dimension"),)
+        "concatenate", dimensions=(c.integer("dimension"),)
     ),
     "stablehlo.constant": movement.constant,
     "stablehlo.convolution": windows.convolution,
+    "stablehlo.after_all": external.after_all,
     "stablehlo.create_token": plain("after-all"),
     "stablehlo.cross-replica-sum": collective.cross_replica_sum,
     "stablehlo.custom_call": _custom_call,
@@ -173,18 +176,18 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.dynamic_pad": dynamic.dynamic_pad,
     "stablehlo.dynamic_reshape": dynamic.dynamic_reshape,
     "stablehlo.dynamic_slice": lambda c: c.make(
-        "dynamic-slice", dynamic_slice_sizes=c.ints("sizes", "slice_sizes")
+        "dynamic-slice", dynamic_slice_sizes=c.ints("slice_sizes")
     ),
-    "stablehlo.einsum": windows.einsum,
+    "stablehlo.einsum": einsum.einsum,
     "stablehlo.fft": lambda c: c.make(
-        "fft", fft_type=c.word(9, "type", "fft_type"), fft_length=c.ints("length", "fft_length")
+        "fft", fft_type=c.word("fft_type"), fft_length=c.ints("fft_length")
     ),
     "stablehlo.gather": movement.gather,
     "stablehlo.get_dimension_size": dynamic.get_dimension_size,
     "stablehlo.get_tuple_element": _get_tuple_element,
     "stablehlo.if": conditional,
     "stablehlo.infeed": external.infeed,
-    "stablehlo.iota": lambda c: c.make("iota", iota_dimension=c.integer("dim", "iota_dimension")),
+    "stablehlo.iota": lambda c: c.make("iota", iota_dimension=c.integer("iota_dimension")),
     "stablehlo.map": lambda c: c.make(
         "map", dimensions=c.ints("dimensions"), to_apply=c.reducer()
     ),
@@ -194,19 +197,20 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.real_dynamic_slice": dynamic.real_dynamic_slice,
     "stablehlo.recv": external.recv,
     "stablehlo.reduce": lambda c: c.make(
-        "reduce", dimensions=c.ints("dimensions"), to_apply=c.reducer()
+        "reduce", dimensions=c.ints("dimensions"), to_apply=c.combiner()
     ),
     "stablehlo.reduce_precision": reduce_precision,
     "stablehlo.reduce_scatter": collective.reduce_scatter,
     "stablehlo.reduce_window": lambda c: c.make(
-        "reduce-window", window=window_of(c), to_apply=c.reducer()
+        "reduce-window", window=window_of(c), to_apply=c.combiner()
     ),
-    "stablehlo.reverse": lambda c: c.make("reverse", dimensions=c.ints("dims", "dimensions")),
+    "stablehlo.reshape": movement.reshape,
+    "stablehlo.reverse": lambda c: c.make("reverse", dimensions=c.ints("dimensions")),
     "stablehlo.rng": rng,
     "stablehlo.rng_bit_generator": rng_bit_generator,
     "stablehlo.scatter": movement.scatter,
     "stablehlo.select_and_scatter": lambda c: c.make(
-        "select-and-scatter", window=window_of(c), select=c.reducer(), scatter=c.reducer(1)
+        "select-and-scatter", window=window_of(c), select=c.reducer(), scatter=c.combiner(1)
     ),
     "stablehlo.send": external.send,
     "stablehlo.set_dimension_size": dynamic.set_dimension_size,
@@ -214,15 +218,15 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.sort": _sort,
     "stablehlo.torch_index_select": movement.torch_index_select,
     "stablehlo.transpose": lambda c: c.make(
-        "transpose", dimensions=c.ints("dims", "permutation")
+        "transpose", dimensions=c.ints("permutation")
     ),
     "stablehlo.triangular_solve": lambda c: c.make(
         "triangular-solve", left_side=c.flag("left_side"),
         lower=c.flag("lower"), unit_diagonal=c.flag("unit_diagonal"),
-        transpose_a=c.word(9, "transpose_a"),
+        transpose_a=c.word("transpose_a"),
     ),
     "stablehlo.tuple": lambda c: c.b.tuple(*c.operands),
-    "stablehlo.unary_einsum": windows.unary_einsum,
+    "stablehlo.unary_einsum": einsum.unary_einsum,
     "stablehlo.while": while_,
 }  # fmt: skip
 

@@ -73,7 +73,7 @@ def custom_call(
 def sharding_constraint(c: Context) -> Instruction:
     """Append a sharding annotation of a value."""
     x = c.operand(0)
-    value = c.attr("<", "sharding")
+    value = c.attr("sharding")
     if not isinstance(value, Tagged):
         raise InferError("sharding is #sdy.sharding<..>", code="bad-sharding")
     inst = custom_call(c, "Sharding", [x], x.shape, effect=False)
@@ -85,9 +85,9 @@ def sharding_constraint(c: Context) -> Instruction:
 def manual_computation(c: Context) -> Instruction:
     """Append a call of the per-device computation, between conversions to local shapes and back."""
     block = c.region(0)
-    axes = _named(c, "manual_axes", "sdy")
-    if not axes.text.startswith("manual_axes"):
-        axes = Tagged("sdy", f"manual_axes{{{axes.text}}}", axes.start)
+    listed = _named(c, "manual_axes", "sdy.manual_axes")
+    inside = listed.text.strip().removeprefix("{").removesuffix("}")
+    axes = Tagged("sdy", f"manual_axes{{{inside}}}", listed.start)
     local = [s for _, s in block.arguments]
     body = c.converter.region(block, "xla.sdy.manual_computation_body", local, c.op, c.values)
     parts = list(c.operands)
@@ -128,8 +128,8 @@ def _checked(c: Context, name: str, count: int) -> Tagged:
 def named_computation(c: Context) -> Instruction:
     """Append a call of a region with a name."""
     block = c.region(0)
-    value = c.attr("<", "name")
-    name = value.text.strip('"') if isinstance(value, Tagged) else str(value)
+    value = c.attr("name")
+    name = str(value)
     shapes = [o.shape for o in c.operands]
     body = c.converter.region(block, name, shapes, c.op, c.values)
     return c.b.op("call", *c.operands, to_apply=body)

@@ -1,18 +1,18 @@
-"""MLIR text to operations, in the generic and in StableHLO's own forms.
+"""MLIR text to operations: blocks, regions, and the generic form of operations.
 
-Each operation has an assembly format of its own, few of which are known here: between its name and
-its types there are values, words, `key = value` pairs, brackets and regions, which the conversion
-of the operation interprets. Source: MLIR's language reference, and the forms in StableHLO's
-specification.
+The generic form is that of all operations; the short forms are in `short_forms`. What an operation
+may have is in `declarations`. Source: MLIR's language reference.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NoReturn
 
-from hlo.frontends.stablehlo.cursor import STRING, VALUE, WORD, Cursor, Tagged
+from hlo.frontends.stablehlo.cursor import STRING, VALUE, WORD, Attributes, Cursor
+from hlo.frontends.stablehlo.declarations import Declaration, declarations
 from hlo.values.types import Shape
 
 Argument = tuple[str, Shape]
@@ -30,11 +30,9 @@ class Block:
 class Op:
     """A parsed operation.
 
-    results: names, each with the number of its values. operands: value names. words: bare words and
-    strings, in order. attrs: values by key; "[" is a list without one, "<" text in angle brackets,
-    and "@" a symbol. state: the names of a loop's state inside its regions. operand_types: None if
-    not written. groups: how many operands each pair of parentheses has. location: the content of
-    `loc(..)`.
+    results: names, each with the number of its values. operands: value names. attrs: values by the
+    names of the generic form. operand_types, result_types: as they are written. location: the
+    content of `loc(..)`.
     """
 
     name: str
@@ -43,13 +41,10 @@ class Op:
     results: list[tuple[str, int]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     operand_starts: list[int] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Attributes = field(default_factory=Attributes)
     regions: list[Block] = field(default_factory=list)
-    operand_types: list[Shape] | None = None
+    operand_types: list[Shape] = field(default_factory=list)
     result_types: list[Shape] = field(default_factory=list)
-    state: list[str] = field(default_factory=list)
-    groups: list[int] = field(default_factory=list)
     location: str = ""
 
     @property
@@ -58,11 +53,50 @@ class Op:
         return self.name.partition(".")[2]
 
 
+# Operations that contain others, and a mesh: `functions` interprets them.
+_CONTAINERS = frozenset({"builtin.module", "func.func", "sdy.mesh"})
+# The kinds of values that an attribute of a declared kind may have; any other is its own.
+_VALUE_KINDS = {
+    "ints": ("array<i64>",),
+    "bools": ("array<i1>",),
+    "elements": ("elements<s64>",),
+    "config": ("string", "dictionary"),
+    "groups": (
+        "elements<s64>",
+        "stablehlo.replica_group_mesh_axes",
+        "mhlo.replica_group_mesh_axes",
+    ),
+}
+_ENUMERATIONS = frozenset(
+    "comparison_direction comparison_type fft_type rng_algorithm rng_distribution transpose".split()
+)
+_PLAIN_KINDS = frozenset("i64 i32 f32 bool unit string symbol list dictionary".split())
+
+
 class OperationReader(Cursor):
-    """Reads operations, with their regions."""
+    """Reads operations, with their regions.
+
+    refuse: raises the error for an operation that is not known, by its name and position.
+    """
+
+    __slots__ = ("_refuse", "_scopes")
+
+    def __init__(self, text: str, refuse: Callable[[str, int], NoReturn]) -> None:
+        super().__init__(text)
+        self._refuse = refuse
+        # The names of values that are visible, by region.
+        self._scopes: list[set[str]] = [set()]
+
+    def define(self, name: str, start: int) -> None:
+        """Make the name of a value known. Raises TextError if another one has it."""
+        if any(name in scope for scope in self._scopes):
+            self.fail(f"%{name} is defined twice", start, code="duplicate-name")
+        self._scopes[-1].add(name)
 
     def argument(self) -> Argument:
+        start = self.pos
         name = self.match(VALUE, "an argument")[1]
+        self.define(name, start)
         self.expect(":")
         return name, self.type()
 
@@ -76,34 +110,32 @@ class OperationReader(Cursor):
             while not self.accept("}"):
                 block.ops.append(self.operation())
 
-    def _region(self) -> Block:
+    def region(self, arguments: list[Argument] | None = None) -> Block:
+        """Read a region. arguments: of its block where they are written elsewhere."""
+        self._scopes.append({name for name, _ in arguments or ()})
         self.expect("{")
-        block = Block([])
-        if self.accept("^"):
+        block = Block(arguments or [])
+        if arguments is None and self.accept("^"):
             self.match(WORD, "the name of a block")
-            if self.accept("("):
-                block.arguments = self._arguments()
+            if self.peek("("):
+                block.arguments = self.arguments()
             self.expect(":")
         self.body(block)
+        self._scopes.pop()
         return block
 
-    def _arguments(self) -> list[Argument]:
+    def arguments(self) -> list[Argument]:
+        """Read the arguments of a block, in parentheses."""
         found: list[Argument] = []
-        while not self.accept(")"):
-            if found:
-                self.expect(",")
+        for _ in self.items("(", ")"):
             found.append(self.argument())
             self.location()
         return found
 
+    # --- operations -----------------------------------------------------------------------------
+
     def operation(self) -> Op:
-        results: list[tuple[str, int]] = []
-        while self.peek("%"):
-            m = self.match(_RESULT, "a value")
-            results.append((m[1], int(m[2] or 1)))
-            if not self.accept(","):
-                self.expect("=")
-                break
+        results = self._result_names()
         start = self.pos
         if self.peek("^"):
             self.fail(
@@ -112,142 +144,124 @@ class OperationReader(Cursor):
         quoted = self.at(STRING)
         m = self.match(STRING if quoted else WORD, "an operation")
         op = Op(m[1] if quoted else m[0], start, results=results)
-        self._items(op, "")
-        if op.kind == "reduce" and not op.regions:
-            # Here each operand is next to its initial value; elsewhere all operands come first.
-            op.operands = [*op.operands[::2], *op.operands[1::2]]
-            op.operand_starts = [*op.operand_starts[::2], *op.operand_starts[1::2]]
-        if self.accept(":"):
-            self._signature(op)
-        self._trailing_regions(op)
+        if quoted and "." not in op.name:
+            self.fail(f"the name of {op.name}'s dialect is missing", start, code="unknown-opcode")
+        declared = declarations().get(op.name)
+        if declared is None and not (quoted and op.name in _CONTAINERS):
+            self._refuse(op.name, start)
+        if quoted:
+            self._generic(op, declared)
+        else:
+            assert declared is not None
+            if declared.short is None:
+                self.fail(f"{op.name} has only the generic form, in quotes", start)
+            self.short_form(op, declared)
+        if declared is not None:
+            self._check(op, declared)
         op.end = self.pos
-        op.location = self.location()
+        op.location = op.location or self.location()
+        for name, _ in results:
+            self.define(name, start)
         return op
 
-    def _items(self, op: Op, closing: str) -> None:
-        """Read everything between an operation's name and its types, or in brackets."""
+    def short_form(self, op: Op, declared: Declaration) -> None:
+        """Read what follows the name of an operation in its short form."""
+        raise NotImplementedError
+
+    def _result_names(self) -> list[tuple[str, int]]:
+        results: list[tuple[str, int]] = []
+        if not self.peek("%"):
+            return results
         while True:
-            text, pos = self.text, self.pos
-            if closing and self.accept(closing):
-                return
-            first = text[pos : pos + 1]
-            if first == "%":
-                self._operand(op)
-            elif first == "@":
-                op.attrs["@"] = self.symbol()
-            elif first == '"':
-                op.words.append(self.attribute())
-            elif self.accept("("):
-                self._bracket(op)
-            elif text.startswith("<{", pos):
-                self.pos += 1
-                op.attrs |= self.dictionary()
-                self.expect(">")
-            elif first == "<":
-                op.attrs["<"] = Tagged("", self.balanced("<"), pos)
-            elif first == "{":
-                if _REGION.match(text, pos):
-                    op.regions.append(self._region())
-                else:
-                    op.attrs |= self.dictionary()
-            elif first == "[":
-                op.attrs["["] = self.balanced("[")
-            elif op.name.endswith(".constant") and not closing and "value" not in op.attrs:
-                op.attrs["value"] = value = self.attribute()
-                if isinstance(value, Tagged) and value.type is not None:
-                    op.result_types = [value.type]
-                return
-            elif self.peek("loc("):
-                return
-            elif self.at(WORD):
-                self._word(op)
-            elif not self.accept(","):
-                if closing:
-                    self.fail(f"expected {closing!r}, found {self.found()}")
-                return
+            m = self.match(_RESULT, "a value")
+            results.append((m[1], int(m[2] or 1)))
+            if not self.accept(","):
+                self.expect("=")
+                return results
 
-    def _bracket(self, op: Op) -> None:
-        """Read the content of parentheses: regions, a region with its arguments, or operands."""
-        with self.nested():
-            if self.peek("{"):
-                while not self.accept(")"):
-                    if op.regions:
-                        self.accept(",")
-                    op.regions.append(self._region())
-            elif _ARGUMENT.match(self.text, self.pos):
-                arguments = self._arguments()
-                block = self._region()
-                block.arguments = arguments
-                op.regions.append(block)
-            elif "manual_axes" in op.attrs and self.accept(")"):
-                # The region of a computation without operands.
-                op.regions.append(self._region())
-            else:
-                before = len(op.operands)
-                self._items(op, ")")
-                op.groups.append(len(op.operands) - before)
-
-    def _operand(self, op: Op) -> None:
+    def operand(self, op: Op) -> None:
         start = self.pos
         m = self.match(VALUE, "a value")
-        if self.accept("="):
-            # `%state = %start` of a loop.
-            op.state.append(m[1])
-            start = self.pos
-            m = self.match(VALUE, "a value")
         op.operands.append(m[1] + (f"#{m[2]}" if m[2] else ""))
         op.operand_starts.append(start)
 
-    def _word(self, op: Op) -> None:
-        """Read a word, with its value if it has one."""
-        word = self.match(WORD, "a word")[0]
-        if self.accept("="):
-            if word == "dim_numbers":
-                op.attrs[word] = self.match(re.compile(r"[^=]*?(?=,\s*window)"), "labels")[0]
-                return
-            if word in _SHARDY and self.text[self.pos : self.pos + 1] in ("[", "{", "<"):
-                # Shardy's lists contain names of axes in braces.
-                start = self.pos
-                op.attrs[word] = Tagged("", self.balanced(self.text[start : start + 1]), start)
-                return
-            op.attrs[word] = self.attribute()
-            if self.accept("x"):
-                op.attrs[word] = (op.attrs[word], self.attribute())
-        elif word != "init" or not self.accept(":"):
-            op.words.append(word)
+    def operands(self, op: Op, closing: str = "") -> None:
+        """Read operands with commas between them, perhaps none. closing: what follows them."""
+        if self.peek("%"):
+            self.operand(op)
+            while self.accept(","):
+                self.operand(op)
+        if closing:
+            self.expect(closing)
 
-    def _signature(self, op: Op) -> None:
-        """Read types: `(a, b) -> c`, `a, b`, or `a -> b`."""
-        types = self.types()
-        if self.accept("->"):
-            op.operand_types, op.result_types = types, self.types()
-        else:
-            op.result_types = types
+    def _generic(self, op: Op, declared: Declaration | None) -> None:
+        """Read `(%a, %b) <{properties}> ({region}, {region}) {attributes} : types`."""
+        self.expect("(")
+        self.operands(op, ")")
+        if self.accept("<"):
+            start = self.pos
+            properties = self.attribute()
+            if not isinstance(properties, Attributes):
+                self.fail("properties are a dictionary, <{..}>", start)
+            self.expect(">")
+            if declared is not None and not declared.attributes:
+                self.fail(f"{op.name} has no properties", start, code="unknown-attribute")
+            op.attrs.add(properties)
+        if self.accept("("):
+            op.regions.append(self.region())
+            while self.accept(","):
+                op.regions.append(self.region())
+            self.expect(")")
+        if self.peek("{"):
+            properties = op.attrs
+            op.attrs = self.dictionary()
+            op.attrs.add(properties)
+        self.expect(":")
+        op.operand_types, op.result_types = self.function_type()
 
-    def _trailing_regions(self, op: Op) -> None:
-        """Read the regions that follow the types of loops and reductions."""
-        if op.kind == "while" and not op.regions:
-            if self.accept("attributes"):
-                op.attrs |= self.dictionary()
-            self.expect("cond")
-            op.regions.append(self._region())
-            self.expect("do")
-            op.regions.append(self._region())
-        elif op.kind == "reduce" and self.accept("reducer"):
-            pairs: list[list[Argument]] = []
-            while self.accept("("):
-                pairs.append(self._arguments())
-            block = self._region()
-            # The left sides of all pairs come first.
-            block.arguments = [p[i] for i in range(2) for p in pairs if len(p) == 2]
-            op.regions.append(block)
+    def attributes(self, op: Op) -> None:
+        """Read a dictionary of attributes, which go before what the short form says."""
+        op.attrs.add(self.dictionary())
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def _check(self, op: Op, declared: Declaration) -> None:
+        """Raise TextError for an operation that is not as it is declared."""
+        for what, count, known in (
+            ("operands", len(op.operands), declared.operands),
+            ("regions", len(op.regions), declared.regions),
+            ("results", len(op.result_types), declared.results),
+        ):
+            if count not in known:
+                self.fail(f"{op.name} has {known} {what}, not {count}", op.start,
+                          code="operand-count")  # fmt: skip
+        if len(op.operands) != len(op.operand_types):
+            self.fail(f"{op.name}: {len(op.operands)} operands have {len(op.operand_types)} types",
+                      op.start, code="operand-count")  # fmt: skip
+        names = sum(n for _, n in op.results)
+        if names not in (0, len(op.result_types)):
+            self.fail(f"{op.name} has {len(op.result_types)} results, not {names} names", op.start,
+                      code="operand-count")  # fmt: skip
+        for name, (kind, is_optional) in declared.attributes.items():
+            if name not in op.attrs:
+                if not is_optional:
+                    self.fail(f"{op.name}: {name} is missing", op.start, code="missing-attribute")
+            elif kind != "any" and name in op.attrs.kinds:
+                self._check_kind(op, name, kind)
+
+    def _check_kind(self, op: Op, name: str, kind: str) -> None:
+        dialect = op.name.partition(".")[0]
+        of_dialect = f"{dialect}<{kind}>" if kind in _ENUMERATIONS else f"{dialect}.{kind}"
+        wanted = _VALUE_KINDS.get(kind) or (kind if kind in _PLAIN_KINDS else of_dialect,)
+        found = op.attrs.kinds[name]
+        if dialect == "mhlo" and found.startswith("elements"):
+            return  # its lists of integers are these
+        if found not in wanted:
+            self.fail(f"{op.name}: {name} is of kind {' or '.join(wanted)}, not {found}", op.start,
+                      code="bad-value")  # fmt: skip
 
 
 _RESULT = re.compile(r"%([\w$.-]++)(?::(\d{1,6}))?")
-_ARGUMENT = re.compile(r"%[\w$.-]++\s*:")
-# A dictionary begins with a key; a region with a block, a value, or its terminator.
-_REGION = re.compile(r"\{\s*(?:\^|%|[\w.]*\breturn\b)")
-_SHARDY = ("in_shardings", "out_shardings", "manual_axes", "out_sharding")
 
 
 def free_names(block: Block) -> list[str]:
@@ -257,7 +271,7 @@ def free_names(block: Block) -> list[str]:
     for op in block.ops:
         inside = [n.partition("#")[0] for n in op.operands]
         for region in op.regions:
-            inside += [n for n in free_names(region) if n not in op.state]
+            inside += free_names(region)
         found |= dict.fromkeys(n for n in inside if n not in defined)
         defined |= {name for name, _ in op.results}
     return list(found)

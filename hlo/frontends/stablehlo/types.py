@@ -27,7 +27,8 @@ _GAP = re.compile(r"(?>(?:\s++|//[^\n]*+)*)")
 _DIM = re.compile(r"(\d{1,19}|\?)x")
 _ELEMENT = re.compile(r"complex<(\w+)>|(\w+)")
 _PLAIN = re.compile(r"tensor<[\w?]+>")
-_BOUNDS = re.compile(r"#(?:stablehlo|mhlo)\.(?:bounds|type_extensions)<([^>]*)>")
+_BOUNDS = re.compile(r"#(?:stablehlo|mhlo)\.(?:bounds|type_extensions)\b")
+_BOUND = re.compile(r"\d++|\?")
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=", re.M)
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 _DIALECT_TYPE = re.compile(r"!?[\w$.]+")
@@ -70,6 +71,11 @@ class TypeReader(Scanner):
 
     # --- aliases --------------------------------------------------------------------------------
 
+    def alias_name(self) -> str:
+        """Return the name of the alias that is here, or nothing."""
+        m = _ALIAS_NAME.match(self.text, self.pos)
+        return m[0] if m is not None else ""
+
     def alias(self, read: Callable[[], Any]) -> tuple[bool, Any]:
         """Read an alias, if there is one here; `read` reads its definition.
 
@@ -85,6 +91,10 @@ class TypeReader(Scanner):
             if name not in self._aliases:
                 self.fail(f"there is no alias {name}", code="undefined-computation",
                           hint=did_you_mean(name, self._aliases))  # fmt: skip
+            if self._aliases[name] > self.pos:
+                self.fail(
+                    f"{name} is used in front of its definition", code="undefined-computation"
+                )
             with self.nested():
                 self.pos = self._aliases[name]
                 self.skip()
@@ -180,6 +190,13 @@ class TypeReader(Scanner):
                 self.fail(f"{word!r} is not a bound of dimension {i}", code="bad-shape")
 
     def _bounds_words(self) -> list[str]:
+        """Read `#stablehlo.bounds<4, ?>`, also in its longer form."""
         m = self.match(_BOUNDS, "the bounds of dimensions")
-        words = m[1].replace("bounds", "").strip(" =[]\n").split(",")
-        return [w.strip() for w in words]
+        if not m[0].endswith("bounds"):
+            for word in ("<", "bounds", "="):
+                self.expect(word)
+        brackets = ("<", ">") if m[0].endswith("bounds") else ("[", "]")
+        words = [self.match(_BOUND, "a bound")[0] for _ in self.items(*brackets)]
+        if brackets[0] == "[":
+            self.expect(">")
+        return words

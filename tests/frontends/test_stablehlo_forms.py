@@ -1,0 +1,22 @@
+"""Some of the forms of StableHLO operations that `make sweep` has all of, beside MLIR's parser."""
+
+from __future__ import annotations
+
+from tests.generators.stablehlo_forms import forms
+from tests.sweeps.compare_stablehlo_forms import disagreements, ours
+
+FORMS = dict(forms())
+
+
+def test_forms_are_read_or_refused_as_by_mlir() -> None:
+    """One of forty: some three hundred."""
+    chosen = dict(list(FORMS.items())[::40])
+    assert len(chosen) > 300
+    assert disagreements(chosen) == {}
+
+
+def test_right_forms_are_read() -> None:
+    """The first form of each example: the generic one."""
+    chosen = [text for name, text in FORMS.items() if name.endswith(": properties")]
+    assert len(chosen) > 150
+    assert [ours(text) for text in chosen if ours(text)] == []
