@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 
-from .command_line.common import Tool, common_options, emit, emit_json, fail, progress
+from .command_line.common import (
+    Tool,
+    common_options,
+    emit,
+    emit_json,
+    fail,
+    function_option,
+    progress,
+    source_file,
+)
 
 
 @click.command("hlo-bench", cls=Tool, short_help="measure and compare runs", no_args_is_help=True)
@@ -36,6 +47,7 @@ from .command_line.common import Tool, common_options, emit, emit_json, fail, pr
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result or errors as JSON.")
+@function_option
 @common_options
 def main(
     file: str, other: str | None, vs: str | None, baseline_python: str | None, passes: str,
@@ -58,9 +70,10 @@ def main(
     from hlo.profiler.benchmark import bench
 
     try:
-        with progress(f"hlo-bench {file}"):
+        with progress(f"hlo-bench {file}"), contextlib.ExitStack() as files:
+            sides = [f and files.enter_context(source_file(f)) for f in (file, other)]
             found = bench(
-                file, other, vs=vs, passes=passes, threads=threads,
+                sides[0] or file, sides[1], vs=vs, passes=passes, threads=threads,
                 baseline_python=baseline_python, precision=precision, max_time=max_time, seed=seed,
             )  # fmt: skip
     except HloError as e:

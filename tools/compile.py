@@ -15,6 +15,7 @@ from .command_line.common import (
     emit,
     emit_json,
     fail,
+    function_option,
     load,
     note,
     progress,
@@ -115,6 +116,7 @@ class _CompileTool(Tool):
 @verify_option
 @click.option("--json", "as_json", is_flag=True, cls=Option, excludes=["--output -"],
               help="Print the files written, or errors, as JSON on stdout.")  # fmt: skip
+@function_option
 @common_options
 def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,

@@ -16,6 +16,7 @@ from .command_line.common import (
     emit,
     emit_json,
     fail,
+    function_option,
     load,
     progress,
 )
@@ -60,6 +61,7 @@ _EXIT_CODES = (
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
               show_default=True, help="Colours in the text; auto: on a terminal.")  # fmt: skip
 @ci_options("whether the modules match", "Print errors only: the exit status tells of differences.")
+@function_option
 @common_options
 def main(
     a: str, b: str | None, passes: str | None, metadata: bool, every: bool, html: str | None,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .command_line.common import Tool, common_options, emit_json, fail, note, read_source
+from .command_line.common import (
+    Tool,
+    common_options,
+    emit_json,
+    fail,
+    function_option,
+    note,
+    read_source,
+)
 from .command_line.passes import load_plugins
 
 if TYPE_CHECKING:
@@ -87,6 +95,7 @@ _LINE_S = 0.5
               help="Go on where the same test of the same file was interrupted.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True,
               help="Print a summary, or errors, as JSON on stdout.")  # fmt: skip
+@function_option
 @common_options
 def main(
     file: str, output: str | None, jobs: int | None, timeout: float | None, resume: bool,

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .command_line.common import Tool, common_options, emit, note, progress, read_source
+from .command_line.common import (
+    Tool,
+    chosen_function,
+    common_options,
+    emit,
+    function_option,
+    note,
+    progress,
+    read_source,
+)
 
 if TYPE_CHECKING:
     from hlo.ir import Module
@@ -61,6 +70,7 @@ def _directions(command: Any) -> Any:
 @click.option("--split-input-file", "split", is_flag=True,
               help="Take all modules of FILE: separated by lines of `// -----`, or inside of "
               "other text.")  # fmt: skip
+@function_option
 @common_options
 def main(
     file: str, output: str, direction: str | None, emit_proto: bool, emit_mhlo: bool,
@@ -123,7 +133,8 @@ def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
         except HloError as e:
             errors += e.diagnostics
             continue
-        modules.append((module, recognized(content, name)[0] == "mlir"))
+        is_mlir = chosen_function() is not None or recognized(content, name)[0] == "mlir"
+        modules.append((module, is_mlir))
     if errors:
         raise HloError(errors)
     return modules

@@ -260,10 +260,6 @@ def load(
     where programs for GPUs are kept.
     """
     clock = clock or Clock()
-    if host is not None and host.custom_calls:
-        from hlo.compiler.binding import with_functions_of
-
-        module = with_functions_of(host, module)
     found, said = _found(backend, store)
     if said:
         with _guarded(said):

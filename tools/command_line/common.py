@@ -12,6 +12,7 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -65,6 +66,8 @@ class Tool(click.Command):
             value = ctx.params.get(param.name or "")
             if isinstance(value, float) and math.isnan(value):  # it is in any range
                 raise click.BadParameter("nan is not a number.", ctx, param)
+            if "--format" in param.opts and ctx.meta.get(_FUNCTION) is not None:
+                ctx.params[param.name or ""] = None  # `read_source` gives HLO text then
         return rest
 
     def main(  # type: ignore[override]
@@ -164,6 +167,40 @@ def verify_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--verify", type=click.Choice(["strict", "lenient"]), default="strict", show_default=True,
         help="Check every rule, or accept what XLA accepts if it cannot affect results.",
     )(command)  # fmt: skip
+
+
+_FUNCTION = "hlo.function"
+
+
+def function_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says which function of StableHLO is the entry; `read_source` obeys it."""
+
+    def keep(context: click.Context, _: click.Parameter, name: str | None) -> None:
+        context.meta[_FUNCTION] = name.removeprefix("@") if name is not None else None
+
+    return click.option(
+        "--function", metavar="NAME", expose_value=False, callback=keep,
+        help="The function of StableHLO that is the entry, instead of @main.",
+    )(command)  # fmt: skip
+
+
+def chosen_function() -> str | None:
+    """Return the function that --function names, if it is given."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_FUNCTION)
+
+
+@contextlib.contextmanager
+def source_file(path: str) -> Iterator[str]:
+    """Give a file with what `read_source` returns: the file itself without --function."""
+    if chosen_function() is None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="hlo-function-") as folder:
+        chosen = os.path.join(folder, os.path.basename(path) + ".hlo")
+        with open(chosen, "wb") as file:
+            file.write(read_source(path)[0])
+        yield chosen
 
 
 # --- output -------------------------------------------------------------------------------------
@@ -273,8 +310,15 @@ def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
 def read_source(path: str) -> tuple[bytes, str]:
     """Return what is in a file, or on standard input for `-`, and what errors are to call it.
 
-    `FILE#NAME` is one of the modules in a file.
+    `FILE#NAME` is one of the modules in a file. With --function it is HLO text: the module whose
+    entry is that function.
     """
+    data, name = _content(path)
+    function = chosen_function()
+    return (data, name) if function is None else _with_entry(data, name, function)
+
+
+def _content(path: str) -> tuple[bytes, str]:
     from hlo.errors import HloError
     from hlo.frontends.sources import read_file, selected
     from hlo.io.compressed import unpacked
@@ -286,6 +330,17 @@ def read_source(path: str) -> tuple[bytes, str]:
     name, wanted = "<stdin>", path[2:]
     data = unpacked(sys.stdin.buffer.read(), name)
     return (selected(data, name, wanted) if wanted else data), name
+
+
+def _with_entry(data: bytes, name: str, function: str) -> tuple[bytes, str]:
+    from hlo.errors import HloError
+    from hlo.frontends.sources import recognized
+    from hlo.frontends.stablehlo import from_source
+
+    form, content = recognized(data, name)
+    if form != "mlir" or isinstance(content, bytes):
+        raise HloError.at("bad-file", f"--function: {name} is not StableHLO")
+    return str(from_source(content, function)).encode(), f"{name} (@{function})"
 
 
 def modules_among(files: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from ..command_line.common import (
     common_options,
     emit,
     emit_json,
+    function_option,
     modules_among,
     progress,
     read_source,
@@ -176,6 +177,7 @@ class _OptTool(Tool):
 @click.option("--format", "input_form", type=click.Choice(SOURCE_FORMS),
               help="The format of FILE, instead of detecting it by content and name: HLO text, "
               "a binary or text proto, StableHLO.")  # fmt: skip
+@function_option
 @common_options
 @click.pass_obj
 def main(

@@ -17,6 +17,7 @@ from ..command_line.common import (
     diagnostics_json,
     emit,
     emit_json,
+    function_option,
     modules_among,
     note,
     read_source,
@@ -193,6 +194,7 @@ class _RunTool(Tool):
 @trace_options
 @divergence_options
 @module_options
+@function_option
 @common_options
 @click.pass_obj
 def main(
