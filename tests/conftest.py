@@ -35,6 +35,7 @@ from typing import Any
 import pytest
 
 from tests.harness.oracle import assert_same, leaves
+from tests.harness.processes import adopt_orphans, kill_leftovers
 
 _SPLIT = re.compile(r"^//\s*-{5,}\s*$")
 _ERROR = re.compile(r"//\s*ERROR(?:@([+-]\d+))?:\s*(\d+):\s*([a-z0-9-]+):\s*(.*?)\s*$")
@@ -54,6 +55,18 @@ def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_configure() -> None:
+    adopt_orphans()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Fail where the tests of a file leave a process running."""
+    if nextitem is None or nextitem.path != item.path:
+        leftovers = kill_leftovers()
+        assert not leftovers, f"{item.path} leaves processes running: {leftovers}"
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.File | None:

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from hlo_tools.reduce import main
 
 import hlo
+from tests.harness.processes import HANG_S, started
 from tests.harness.schemas import check_schema
 
 TEXT = """HloModule m
@@ -276,17 +277,18 @@ def test_wrong_usage(file: Path) -> None:
 def test_an_interrupted_reduction_goes_on(file: Path) -> None:
     # From the third test on each takes long.
     Path("slow.sh").write_text(
-        'echo >> tests; [ $(wc -l < tests) -gt 6 ] && [ ! -e on ] && sleep 60\ngrep -q tanh "$1"\n'
+        "echo >> tests; [ $(wc -l < tests) -gt 6 ] && [ ! -e on ] && sleep 3600\n"
+        'grep -q tanh "$1"\n'
     )
     Path("tests").touch()
     command = "from hlo_tools.reduce import main; main()"
     args = [sys.executable, "-c", command, "m.hlo", "--test", "sh ./slow.sh", "-j", "1"]
-    process = subprocess.Popen(args, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 60
-    while Path("tests").read_text().count("\n") < 7 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    with started(args, stderr=subprocess.PIPE, text=True) as process:
+        while Path("tests").read_text().count("\n") < 7:
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=HANG_S)
     assert process.returncode == 130 and "goes on from there" in said
     before = len(opcodes("m.reduced.hlo"))
     assert before < 6

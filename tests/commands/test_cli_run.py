@@ -22,6 +22,7 @@ from hlo.frontends.proto.schema import Message, schema
 from hlo.frontends.proto.shapes import write_literal
 from hlo.frontends.proto.wire import decode, encode
 from hlo.io.files import read_npy, read_npz
+from tests.harness.processes import HANG_S, started
 
 ADD = """HloModule m
 ENTRY main {
@@ -432,14 +433,11 @@ def test_help_imports_nothing_heavy() -> None:
 def test_a_closed_pipe_is_no_traceback() -> None:
     Path("big.hlo").write_text(identity("f32[300000]"))
     script = "import sys; from hlo_tools.run.command import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, "big.hlo", "-o", "-"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout and process.stderr
-    process.stdout.read(10)
-    process.stdout.close()
-    errors = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 1
+    command = [sys.executable, "-c", script, "big.hlo", "-o", "-"]
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.read(10)
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(HANG_S) == 1
     assert b"Traceback" not in errors and b"Exception" not in errors

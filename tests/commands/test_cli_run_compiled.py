@@ -18,6 +18,7 @@ from hlo_tools.run import command as tool
 import hlo
 from hlo.testing.compare import compare, tolerance
 from tests.harness.paths import DOCS
+from tests.harness.processes import HANG_S, started
 
 ADD = """HloModule m
 ENTRY main {
@@ -275,20 +276,15 @@ def test_interrupting_native_code() -> None:
     """A loop without end: Python would never get to its KeyboardInterrupt."""
     Path("long.hlo").write_text(LONG)
     command = [sys.executable, "-c", "from hlo_tools.run.command import main; main()", "long.hlo"]
-    process = subprocess.Popen(
-        [*command, "--backend", "compiled"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stderr is not None
-    # It says which inputs are random right before it runs.
-    assert b"random" in process.stderr.readline()
-    try:
+    command += ["--backend", "compiled"]
+    with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        # It says which inputs are random right before it runs.
+        assert b"random" in process.stderr.readline()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) in (-signal.SIGINT, 130)
-    finally:
-        process.kill()
-        process.communicate()
+        assert process.wait(HANG_S) in (-signal.SIGINT, 130)
 
 
 # --- the comparison itself ------------------------------------------------------------------------

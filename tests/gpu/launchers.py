@@ -10,6 +10,7 @@ from hlo.frontends.text import parse
 from hlo.objects.gpu.code import GpuCode
 from hlo.objects.gpu.targets import gpu_platform
 from tests.gpu.stub_driver.library import build_program, environment
+from tests.harness.processes import HANG_S
 
 SANITIZED = "-fsanitize=address,undefined"
 
@@ -43,6 +44,6 @@ def run_program(
     report = folder / "report"
     report.unlink(missing_ok=True)
     return subprocess.run(
-        ["./program", *args], cwd=folder, capture_output=True, text=True, check=False, timeout=300,
-        env=environment(driver, HLO_STUB_REPORT=str(report), **environ),
+        ["./program", *args], cwd=folder, capture_output=True, text=True, check=False,
+        timeout=HANG_S, env=environment(driver, HLO_STUB_REPORT=str(report), **environ),
     )  # fmt: skip

@@ -10,6 +10,7 @@ import sys
 from typing import NamedTuple
 
 from tests.harness.paths import ROOT
+from tests.harness.processes import HANG_S
 
 
 class Conversion(NamedTuple):
@@ -36,7 +37,7 @@ def convert_all(texts: list[str]) -> list[Conversion]:
             env=env,
             input=asked,
             capture_output=True,
-            timeout=120,
+            timeout=HANG_S,
         )
         answers = io.BytesIO(done.stdout)
         while answers.tell() < len(done.stdout):

@@ -23,6 +23,7 @@ from hlo.mpi.world import World
 from hlo.values.literal import Literal
 from tests.harness.oracle import leaves
 from tests.harness.paths import ROOT
+from tests.harness.processes import HANG_S
 from tests.harness.replicas import Program
 
 _BESIDE = Path(sys.executable).with_name("mpiexec")
@@ -34,7 +35,7 @@ needs_mpi = pytest.mark.skipif(
 
 
 def mpiexec(
-    ranks: int, *command: str, timeout: float = 400, cwd: Path = ROOT, **env: str
+    ranks: int, *command: str, timeout: float = HANG_S, cwd: Path = ROOT, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of Python's (`-m hlo run ...`) on several ranks."""
     assert MPIEXEC is not None

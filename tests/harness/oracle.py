@@ -32,9 +32,7 @@ import numpy as np
 from hlo.testing.compare import is_inexact
 from hlo.values.arrays import TOKEN_VALUE
 from tests.harness.paths import ROOT
-
-# Some compilations (convolutions, sorts with many operands) take seconds on a busy machine.
-TIMEOUT_S = 120.0
+from tests.harness.processes import HANG_S, PERSISTENT
 
 
 class XlaError(Exception):
@@ -44,7 +42,7 @@ class XlaError(Exception):
 # --- the two questions --------------------------------------------------------------------------
 
 
-def xla_run(text: str, args: Sequence[Any] = (), *, timeout_s: float = TIMEOUT_S) -> list[Any]:
+def xla_run(text: str, args: Sequence[Any] = (), *, timeout_s: float = HANG_S) -> list[Any]:
     """Compile and run a module on XLA:CPU; returns the leaves of its result as numpy arrays."""
     flat = [np.asarray(leaf) for leaf in leaves(tuple(args))]
     result = _worker.ask(("run", text, flat), timeout_s)
@@ -52,21 +50,21 @@ def xla_run(text: str, args: Sequence[Any] = (), *, timeout_s: float = TIMEOUT_S
     return result
 
 
-def xla_to_proto(text: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+def xla_to_proto(text: str, *, timeout_s: float = HANG_S) -> bytes:
     """Return the HloModuleProto that XLA writes of what its parser read."""
     result = _worker.ask(("to_proto", text), timeout_s)
     assert isinstance(result, bytes)
     return result
 
 
-def xla_from_proto(data: bytes, style: str = "canonical", *, timeout_s: float = TIMEOUT_S) -> str:
+def xla_from_proto(data: bytes, style: str = "canonical", *, timeout_s: float = HANG_S) -> str:
     """Return the module that XLA reads from an HloModuleProto, printed by XLA."""
     result = _worker.ask(("from_proto", data, style), timeout_s)
     assert isinstance(result, str)
     return result
 
 
-def xla_parse(text: str, style: str = "canonical", *, timeout_s: float = TIMEOUT_S) -> str:
+def xla_parse(text: str, style: str = "canonical", *, timeout_s: float = HANG_S) -> str:
     """Return what XLA's parser read, printed by XLA.
 
     style: `canonical` (names replaced by numbers), `default`, `short` or `fingerprint`. All print
@@ -206,6 +204,7 @@ class _Worker:
             [sys.executable, "-m", "tests.harness.oracle"], cwd=ROOT,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=env,
         )  # fmt: skip
+        PERSISTENT.add(self._process.pid)
         return self._process
 
     def _log_since(self, mark: int) -> str:
@@ -221,6 +220,7 @@ class _Worker:
         if process is not None:
             process.kill()
             process.wait()
+            PERSISTENT.discard(process.pid)
             assert process.stdin and process.stdout
             process.stdout.close()
             try:

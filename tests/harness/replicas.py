@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.harness.paths import ROOT
+from tests.harness.processes import HANG_S
 
 Program = tuple[str, tuple[int, int], list[np.ndarray]]
 """Text of a module, the numbers of replicas and partitions that it is for, and for each parameter
@@ -28,7 +29,7 @@ def run_on_devices(programs: list[Program]) -> list[Any]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.harness.replicas"], cwd=ROOT, env=env,
         input=pickle.dumps(programs), capture_output=True,
-        timeout=120,
+        timeout=HANG_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
     found: list[Any] = pickle.loads(done.stdout)

@@ -13,6 +13,7 @@ import pytest
 import hlo
 from tests.harness.mpi import MPIEXEC, needs_mpi
 from tests.harness.oracle import leaves
+from tests.harness.processes import HANG_S
 
 _RESULTS = [
     ("f32[10001]", "all-reduce(x), replica_groups={{1,0}}, to_apply=add"),
@@ -100,7 +101,7 @@ def test_an_object_computes_over_mpi_what_one_process_does(tmp_path: Path) -> No
     (tmp_path / "main.c").write_text(main)
 
     def do(*command: str) -> None:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S)
         assert done.returncode == 0, done.stderr
 
     do(sys.executable, "-m", "hlo", "compile", "m.hlo", "-o", "m.o", "--header", "m.h")

@@ -12,6 +12,7 @@ import pytest
 
 import hlo
 from tests.harness.paths import ROOT
+from tests.harness.processes import HANG_S
 
 BENCH = ROOT / "bench"
 
@@ -40,7 +41,7 @@ def test_inputs_keep_their_types(bench: None, tmp_path: Path) -> None:
 
 def test_a_case_is_measured_on_both_sides() -> None:
     command = [sys.executable, str(BENCH / "run.py"), "tiny_add", "--seconds", "0.1"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
     assert run.returncode == 0, run.stderr
     row = next(x for x in run.stdout.split("\n") if x.startswith("tiny_add")).split()
     assert len(row) == 14 and row[-1] in ("numpy", "onnxruntime")

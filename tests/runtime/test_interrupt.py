@@ -26,6 +26,7 @@ from hlo_tools.run.command import main as run_command
 import hlo
 from hlo import HloError
 from hlo.runtime.executable import Executable
+from tests.harness.processes import HANG_S
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
@@ -123,7 +124,7 @@ def test_ctrl_c() -> None:
             print("ended", exe(np.int64(10)))
     """
     run = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.stdout, done.stderr) == ("ended 5.0\n", "")
 
 
@@ -200,8 +201,16 @@ def test_a_deadline_ends_the_interpreter() -> None:
     start = time.monotonic()
     with pytest.raises(HloError, match=r"count had not finished after 0\.1 s") as error:
         hlo.interpret(module, ENDLESS, timeout=0.1)
-    assert error.value.code == "timeout" and 0.09 < time.monotonic() - start < 5
+    assert error.value.code == "timeout" and time.monotonic() - start > 0.09
     assert hlo.interpret(module, np.int64(4), timeout=100) == 2
+
+
+def wait_for_threads(count: int) -> None:
+    """Wait until no more than that many threads are alive."""
+    deadline = time.monotonic() + HANG_S
+    while threading.active_count() > count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("backend", ["compiled", "reference"])
@@ -220,10 +229,7 @@ def test_a_deadline_ends_runs_of_a_client_on_all_devices(backend: str) -> None:
         assert error.value.code == "timeout"
     last = client.execute_replicated(two, [[np.int64(2)], [np.int64(4)]], timeout=100)
     assert [np.asarray(r) for r in last] == [1, 2]
-    deadline = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    wait_for_threads(before)
 
 
 def test_a_deadline_ends_devices_that_wait_for_others() -> None:
@@ -308,10 +314,7 @@ def test_a_signal_ends_the_loops_of_devices() -> None:
     client, before = hlo.Client(device_count=2), threading.active_count()
     with pytest.raises(Signalled), signalled(raising):
         client.execute_replicated(hlo.parse(text), [[ENDLESS], [ENDLESS]])
-    deadline = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    wait_for_threads(before)
 
 
 # --- hlo-run --timeout --------------------------------------------------------------------------
@@ -343,12 +346,12 @@ def test_a_command_ends_where_nothing_sees_that_it_is_to() -> None:
 
         def stuck(*args, **options):
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-            time.sleep(60)
+            time.sleep(3600)
 
         tool._run = stuck
         tool.main(["x.hlo", "--timeout", "0.1"])
     """
     run = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: starting: not done after 0.1 s [timeout]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import numpy as np
@@ -124,13 +123,11 @@ def test_a_device_fails_between_start_and_done() -> None:
 
 
 def test_a_device_that_others_wait_for_is_late() -> None:
-    start = time.monotonic()
     error = failing(
         "n = u32[] constant(0)  w = u32[] while(n), condition=c, body=b\n"
         "  v = f32[] convert(w)  ROOT r = f32[2] broadcast(v), dimensions={}", timeout=0.3,
     )  # fmt: skip
     assert error.code == "timeout"
-    assert time.monotonic() - start < 20
 
 
 def test_a_reducer_that_does_not_end_is_late() -> None:

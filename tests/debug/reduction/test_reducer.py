@@ -116,7 +116,7 @@ def test_a_test_that_dies_or_hangs_takes_only_its_process_down(tmp_path: Path) -
             signal.pause()
         return has("tanh")(module)
 
-    workers = Workers(2, timeout=3)
+    workers = Workers(2, timeout=5)
     reduced = Reducer(hlo.parse(CHAIN), Predicate(test), workers).run()
     assert {"tanh", "exponential"} <= set(opcodes(reduced))
     assert workers.ended.keys() == {"SIGKILL", "timeout"}
