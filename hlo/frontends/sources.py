@@ -38,11 +38,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 _NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
-_BYTECODE = (
-    "stablehlo-translate --deserialize writes the text, as str() of an Exported's mlir_module() "
-    "in JAX does"
-)
-
 
 FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 
@@ -52,15 +47,15 @@ def read_module(data: bytes, name: str, form: str | None = None) -> Module:
 
     Text may be inside of other text: in a Markdown fence, behind a log's prefix, in a string of a
     program. gzip may have compressed it. form: one of FORMS, overrides content and name; `hlo` and
-    `txt` are HLO text, `mlir` is StableHLO. Raises HloError. The module may still break rules that
-    `verify` checks.
+    `txt` are HLO text, `mlir` is StableHLO, as text or as bytecode. Raises HloError. The module may
+    still break rules that `verify` checks.
     """
     data = unpacked(data, name)
     content: bytes | Source
     if form is None:
         form, content = recognized(data, name)
     else:
-        content = data if form == "pb" else Source(name, decode(data, name))
+        content = data if form == "pb" else _text_source(data, name, form)
     if isinstance(content, bytes):
         return _read_proto(content, name)
     if form == "pbtxt":
@@ -81,8 +76,7 @@ def recognized(data: bytes, name: str) -> tuple[str, bytes | Source]:
     """
     data, extension = unpacked(data, name), name.removesuffix(".gz")
     if is_mlir_bytecode(data):
-        message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
-        raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
+        return "mlir", _bytecode_source(data, name)
     if (foreign := foreign_bytes(data, name)) is not None:
         raise not_a_module(name, foreign)
     if extension.endswith(PROTO_BYTES) or is_proto(data):
@@ -96,6 +90,19 @@ def recognized(data: bytes, name: str) -> tuple[str, bytes | Source]:
     if is_pbtxt(source.text):
         return "pbtxt", source
     return "mlir" if is_stablehlo(source.text) else "hlo", source
+
+
+def _text_source(data: bytes, name: str, form: str) -> Source:
+    """Return a file as text that has one of FORMS. Raises HloError."""
+    if form == "mlir" and is_mlir_bytecode(data):
+        return _bytecode_source(data, name)
+    return Source(name, decode(data, name))
+
+
+def _bytecode_source(data: bytes, name: str) -> Source:
+    from hlo.frontends.stablehlo import bytecode_source
+
+    return bytecode_source(data, name)
 
 
 def _module_source(source: Source) -> Source:

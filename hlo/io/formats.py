@@ -24,6 +24,8 @@ PROTO_FIELD = re.compile(
     r"(?>(?:\s++|#[^\n]*+\n)*)(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
 )
 _LOOKED_AT = 4096
+_BYTECODE = b"ML\xefR"
+_PORTABLE = _BYTECODE + b"\rStableHLO_v"
 # `module {` and `func {` could begin HLO text too: there, an instruction follows.
 _STABLEHLO_START = re.compile(
     r"(?>(?:\s++|//[^\n]*+\n|#\w[^\n]*+\n)*)"
@@ -66,8 +68,11 @@ def is_proto(data: bytes) -> bool:
 
 
 def is_mlir_bytecode(data: bytes) -> bool:
-    """Tell MLIR's binary form, also used by portable artifacts of StableHLO."""
-    return data.startswith(b"ML\xefR")
+    """Tell MLIR's binary form, a portable artifact of StableHLO, and a serialized export of JAX."""
+    if data.startswith(_BYTECODE):
+        return True
+    # An export is a FlatBuffer with bytecode inside: it begins with an offset of four bytes.
+    return data[2:4] == b"\0\0" and _PORTABLE in data
 
 
 def is_pbtxt(text: str) -> bool:

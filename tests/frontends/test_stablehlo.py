@@ -290,14 +290,6 @@ def test_an_inlined_mesh_shards() -> None:
     assert str(parameter.annotations["sharding"]) == "{devices=[4,1]<=[4]}"
 
 
-def test_bytecode_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "m.mlir"
-    path.write_bytes(b"ML\xefR\rStableHLO_v1.0.0")
-    with pytest.raises(HloError, match="MLIR bytecode") as e:
-        hlo.load(path)
-    assert e.value.code == "mlir-bytecode" and "stablehlo-translate" in str(e.value)
-
-
 def test_a_number_has_one_layout_whatever_is_said() -> None:
     text = (
         "func.func @main(%t: !stablehlo.token) -> tensor<i1> {\n"

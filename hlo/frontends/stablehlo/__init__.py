@@ -1,10 +1,11 @@
-"""StableHLO text, the format in which JAX and others export programs: reading and writing."""
+"""StableHLO, the format in which JAX and others export programs: reading and writing."""
 
 from __future__ import annotations
 
 import re
 
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
+from hlo.frontends.stablehlo.bytecode import bytecode_to_text, exported_module
 from hlo.frontends.stablehlo.convert import convert
 from hlo.frontends.stablehlo.write_special import SPECIAL
 from hlo.frontends.stablehlo.writer import ModuleWriter
@@ -24,14 +25,17 @@ def _word_end(text: str, start: int) -> int:
 
 
 @checked
-def from_stablehlo(text: str, name: str = "<string>", *, function: str | None = None) -> Module:
+def from_stablehlo(
+    text: str | bytes, name: str = "<string>", *, function: str | None = None
+) -> Module:
     """Return the module that a StableHLO program says.
 
     Operations without a counterpart in HLO, and dialects other than StableHLO, CHLO and func, are
     errors. The module may still violate rules that `hlo.verify` checks.
 
     Args:
-        text: MLIR in its pretty or its generic form.
+        text: MLIR in its pretty or its generic form; or as bytes, a portable artifact of StableHLO,
+            or a serialized `jax.export.Exported`.
         name: names the text in errors.
         function: the name of the function that is the entry, by default `main`, or the only one.
 
@@ -44,6 +48,8 @@ def from_stablehlo(text: str, name: str = "<string>", *, function: str | None = 
     ... }''').entry.root
     <Instruction tanh = f32[2,3]{1,0} tanh(x)>
     """
+    if isinstance(text, bytes):
+        return from_source(bytecode_source(text, name), function)
     return from_source(Source(name, text), function)
 
 
@@ -58,6 +64,14 @@ def from_source(source: Source, function: str | None = None) -> Module:
     except TextError as e:
         span = Span(source, e.offset, _word_end(source.text, e.offset))
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None
+
+
+def bytecode_source(data: bytes, name: str) -> Source:
+    """Return the text of a portable artifact, or of a serialized export. Raises HloError."""
+    try:
+        return Source(f"{name}, as text", bytecode_to_text(exported_module(data) or data))
+    except TextError as e:
+        raise HloError.at(e.code, f"{name}: byte {e.offset}: {e.message}", None, e.hint) from None
 
 
 def to_stablehlo(module: Module) -> str:

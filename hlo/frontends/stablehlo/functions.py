@@ -135,9 +135,12 @@ class Parser(ShortFormReader):
         if block.ops and [s for _, s in block.arguments] != shapes:
             self.fail("the function has other arguments than its block", op.start,
                       code="signature-mismatch")  # fmt: skip
+        arguments = declared("arg_attrs", shapes)
+        for argument, location in zip(arguments, block.locations, strict=False):
+            argument.location = location
         return Function(
             str(op.attrs.get("sym_name", "")), op.start, block if block.ops else None,
-            declared("arg_attrs", shapes), declared("res_attrs", results),
+            arguments, declared("res_attrs", results),
         )  # fmt: skip
 
     def _definitions(self) -> None:

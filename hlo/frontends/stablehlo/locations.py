@@ -160,11 +160,13 @@ class Locations:
             fields["op_name"] = ";".join(names)
         place = _file(location)
         if place is not None:
-            fields |= {
-                "source_file": place.name, "source_line": place.line,
-                "source_end_line": place.end_line, "source_column": place.column,
-                "source_end_column": place.end_column,
+            numbers = {
+                "source_line": place.line, "source_end_line": place.end_line,
+                "source_column": place.column, "source_end_column": place.end_column,
             }  # fmt: skip
+            fields["source_file"] = place.name
+            # No proto tells a 0 from an absent number.
+            fields |= {name: number for name, number in numbers.items() if number}
         frame = self._frame(location, "", 0) if isinstance(location, _Name) else 0
         if frame:
             fields["stack_frame_id"] = frame

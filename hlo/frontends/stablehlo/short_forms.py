@@ -290,7 +290,7 @@ class ShortFormReader(OperationReader):
         self._scopes.append(set())
         while self.peek("("):
             start = self.pos
-            pairs.append(self.arguments())
+            pairs.append(self.arguments([]))
             if len(pairs[-1]) != 2:
                 self.fail("a reducer has pairs of arguments", start)
         self._scopes.pop()
@@ -369,7 +369,7 @@ class ShortFormReader(OperationReader):
 
     def _sdy_region(self, op: Op) -> None:
         self._scopes.append(set())
-        arguments = self.arguments()
+        arguments = self.arguments([])
         self._scopes.pop()
         op.regions.append(self.region(arguments))
         if self.peek("{"):

@@ -20,10 +20,11 @@ Argument = tuple[str, Shape]
 
 @dataclass
 class Block:
-    """The block of a region: its arguments with their types, and operations."""
+    """The block of a region: its arguments with their types and locations, and operations."""
 
     arguments: list[Argument]
     ops: list[Op] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -118,18 +119,18 @@ class OperationReader(Cursor):
         if arguments is None and self.accept("^"):
             self.match(WORD, "the name of a block")
             if self.peek("("):
-                block.arguments = self.arguments()
+                block.arguments = self.arguments(block.locations)
             self.expect(":")
         self.body(block)
         self._scopes.pop()
         return block
 
-    def arguments(self) -> list[Argument]:
-        """Read the arguments of a block, in parentheses."""
+    def arguments(self, locations: list[str]) -> list[Argument]:
+        """Read the arguments of a block, in parentheses; appends the location of each, or ""."""
         found: list[Argument] = []
         for _ in self.items("(", ")"):
             found.append(self.argument())
-            self.location()
+            locations.append(self.location())
         return found
 
     # --- operations -----------------------------------------------------------------------------

@@ -91,6 +91,10 @@ def _window(
     sizes: tuple[int, ...], strides: Any, pads: Any, base: Any, dilation: Any, reverse: Any
 ) -> tuple[WindowDim, ...]:
     rank = len(sizes)
+    for given in (strides, pads, base, dilation, reverse):
+        if given and not isinstance(given, list | tuple):
+            raise InferError(f"{given!r} is not a list, as the attributes of a window are",
+                             code="bad-value")  # fmt: skip
     columns = [list(x) if x else [n] * rank
                for x, n in ((strides, 1), (base, 1), (dilation, 1), (reverse, False))]  # fmt: skip
     flat = [n for p in pads or () for n in (p if isinstance(p, list) else [p])] or [0] * 2 * rank

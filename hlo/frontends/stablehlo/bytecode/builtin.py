@@ -1,0 +1,215 @@
+"""Attributes and types of MLIR's dialect builtin in bytecode.
+
+Portable artifacts have few of them: locations, and names of modules. Source: MLIR's definition of
+the builtin dialect's bytecode, whose codes are the positions in these tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hlo.frontends.stablehlo.bytecode.container import Reader, Value
+from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
+from hlo.frontends.stablehlo.spelling import string
+
+_BARE = re.compile(r"[A-Za-z_][\w$.]*")
+UNIT = Value("unit", True)
+
+
+def array(values: list[Value]) -> Value:
+    """Return a list as an attribute."""
+    return Value(f"[{', '.join(v.text for v in values)}]", values)
+
+
+def dictionary(pairs: dict[str, Value]) -> Value:
+    """Return a dictionary as an attribute."""
+    names = ((k if _BARE.fullmatch(k) else string(k), v) for k, v in pairs.items())
+    words = (f"{name} = {v.text}" if v is not UNIT else name for name, v in names)
+    return Value(f"{{{', '.join(words)}}}", pairs)
+
+
+def _array(r: Reader, s: Stream) -> Value:
+    return array(r.attributes(s))
+
+
+def _dictionary(r: Reader, s: Stream) -> Value:
+    pairs: dict[str, Value] = {}
+    for _ in range(s.count()):
+        key = r.attribute(s)
+        if not isinstance(key.value, str):
+            fail("a key of a dictionary is not a string", s.pos)
+        pairs[key.value] = r.attribute(s)
+    return dictionary(pairs)
+
+
+def text_attribute(r: Reader, s: Stream) -> Value:
+    """Return a string."""
+    value = r.string(s)
+    return Value(string(value), value)
+
+
+def _typed_string(r: Reader, s: Stream) -> Value:
+    found = text_attribute(r, s)
+    r.type(s)
+    return found
+
+
+def _symbol(r: Reader, s: Stream) -> Value:
+    name = r.attribute(s)
+    return Value(f"@{name.value if _BARE.fullmatch(str(name.value)) else name.text}")
+
+
+def _nested_symbol(r: Reader, s: Stream) -> Value:
+    root = r.attribute(s)
+    return Value("::".join([f"@{root.text}", *(v.text for v in r.attributes(s))]))
+
+
+def _type(r: Reader, s: Stream) -> Value:
+    return r.type(s)
+
+
+def _unit(r: Reader, s: Stream) -> Value:
+    return UNIT
+
+
+def _integer(r: Reader, s: Stream) -> Value:
+    kind = r.type(s)
+    bits = kind.value if isinstance(kind.value, int) else 64
+    value = s.wide(bits)
+    if kind.text == "i1":
+        return Value("true" if value & 1 else "false", bool(value & 1))
+    return Value(f"{value} : {kind.text}", value)
+
+
+# --- locations ----------------------------------------------------------------------------------
+
+
+def _call_site(r: Reader, s: Stream) -> Value:
+    callee = r.attribute(s)
+    return Value(f"callsite({callee.text} at {r.attribute(s).text})")
+
+
+def _file(r: Reader, s: Stream) -> Value:
+    name = r.attribute(s)
+    line = s.varint()
+    return Value(f"{name.text}:{line}:{s.varint()}")
+
+
+def _file_range(r: Reader, s: Stream) -> Value:
+    """Decode a location from one line and column to another, whose form says what is left out."""
+    name = r.attribute(s)
+    numbers = [s.varint() for _ in range(s.count())]
+    if not 1 <= len(numbers) <= 4:
+        fail(f"a location in a file has {len(numbers)} numbers", s.pos)
+    line, column, *end = [*numbers, 0][: max(len(numbers), 2)]
+    start = f"{name.text}:{line}:{column}"
+    if not end:
+        return Value(start)
+    end_line = end[0] if len(end) == 2 else ""
+    return Value(f"{start} to {end_line}:{end[-1]}")
+
+
+def _fused(r: Reader, s: Stream) -> Value:
+    return Value(f"fused[{', '.join(v.text for v in r.attributes(s))}]")
+
+
+def _fused_with_metadata(r: Reader, s: Stream) -> Value:
+    parts = r.attributes(s)
+    return Value(f"fused<{r.attribute(s).text}>[{', '.join(v.text for v in parts)}]")
+
+
+def _named(r: Reader, s: Stream) -> Value:
+    name, inside = r.attribute(s), r.attribute(s)
+    return name if inside.text == "unknown" else Value(f"{name.text}({inside.text})")
+
+
+def _unknown(r: Reader, s: Stream) -> Value:
+    return Value("unknown")
+
+
+_ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
+    0: _array, 1: _dictionary, 2: text_attribute, 3: _typed_string, 4: _symbol, 5: _nested_symbol,
+    6: _type, 7: _unit, 8: _integer, 10: _call_site, 11: _file, 12: _fused,
+    13: _fused_with_metadata, 14: _named, 15: _unknown, 22: _file_range,
+}  # fmt: skip
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def function(inputs: list[Value], results: list[Value]) -> Value:
+    """Return the type of a function."""
+    sides = [", ".join(t.text for t in side) for side in (inputs, results)]
+    return Value(f"({sides[0]}) -> ({sides[1]})", (inputs, results))
+
+
+def tuple_of(elements: list[Value]) -> Value:
+    """Return the type of a tuple."""
+    return Value(f"tuple<{', '.join(t.text for t in elements)}>")
+
+
+def tensor(dims: list[int], element: Value, encoding: str = "") -> Value:
+    """Return the type of an array; its value is the element type and the sizes."""
+    sizes = "".join("?x" if d == DYNAMIC else f"{d}x" for d in dims)
+    return Value(f"tensor<{sizes}{element.text}{encoding}>", (element.text, tuple(dims)))
+
+
+DYNAMIC = -(1 << 63)
+
+
+def _integer_type(r: Reader, s: Stream) -> Value:
+    word = s.varint()
+    return Value(f"{('', 's', 'u', '')[word & 3]}i{word >> 2}", word >> 2)
+
+
+def _function(r: Reader, s: Stream) -> Value:
+    inputs = r.types(s)
+    return function(inputs, r.types(s))
+
+
+def _complex(r: Reader, s: Stream) -> Value:
+    return Value(f"complex<{r.type(s).text}>")
+
+
+def _tensor(r: Reader, s: Stream) -> Value:
+    dims = s.signed_list()
+    return tensor(dims, r.type(s))
+
+
+def _tensor_with_encoding(r: Reader, s: Stream) -> Value:
+    encoding = r.attribute(s).text
+    dims = s.signed_list()
+    return tensor(dims, r.type(s), f", {encoding}")
+
+
+def _tuple(r: Reader, s: Stream) -> Value:
+    return tuple_of(r.types(s))
+
+
+def _word(text: str) -> Callable[[Reader, Stream], Value]:
+    return lambda r, s: Value(text)
+
+
+_TYPES: dict[int, Callable[[Reader, Stream], Value]] = {
+    0: _integer_type, 1: _word("index"), 2: _function, 3: _word("bf16"), 4: _word("f16"),
+    5: _word("f32"), 6: _word("f64"), 9: _complex, 12: _word("none"), 13: _tensor,
+    14: _tensor_with_encoding, 15: _tuple,
+}  # fmt: skip
+
+
+def decoder(table: dict[int, Callable[[Reader, Stream], Value]], what: str) -> Any:
+    """Return the decoder whose first number selects an entry of a table."""
+
+    def decode(r: Reader, s: Stream) -> Value:
+        start, code = s.pos, s.varint()
+        if code not in table:
+            fail(f"{what} has the code {code}, which is not read", start)
+        return table[code](r, s)
+
+    return decode
+
+
+decode_attribute = decoder(_ATTRIBUTES, "an attribute of the dialect builtin")
+decode_type = decoder(_TYPES, "a type of the dialect builtin")

@@ -1,0 +1,80 @@
+"""Attributes of Shardy's dialect, sdy, in bytecode.
+
+Source: Shardy's definition of its bytecode, whose codes are the positions in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from hlo.frontends.stablehlo.bytecode.builtin import decoder
+from hlo.frontends.stablehlo.bytecode.container import Reader, Value
+from hlo.frontends.stablehlo.bytecode.stream import Stream
+from hlo.frontends.stablehlo.spelling import string
+
+
+def _braces(values: list[Value]) -> str:
+    return f"{{{', '.join(v.text for v in values)}}}"
+
+
+def _manual_axes(r: Reader, s: Stream) -> Value:
+    return Value(f"#sdy<manual_axes{_braces(r.attributes(s))}>")
+
+
+def _mesh_axis(r: Reader, s: Stream) -> Value:
+    name = string(r.string(s))
+    return Value(f"{name}={s.signed()}")
+
+
+def _mesh(r: Reader, s: Stream) -> Value:
+    axes, ids = r.attributes(s), s.signed_list()
+    inside = f"[{', '.join(a.text for a in axes)}]"
+    if ids:
+        inside += f", device_ids=[{', '.join(map(str, ids))}]"
+    return Value(f"#sdy.mesh<{inside}>", inside)
+
+
+def _sub_axis(r: Reader, s: Stream) -> Value:
+    before = s.signed()
+    return Value(f":({before}){s.signed()}")
+
+
+def _axis(r: Reader, s: Stream) -> Value:
+    name = string(r.string(s))
+    inside = r.optional_attribute(s)
+    return Value(name if inside is None else name + inside.text)
+
+
+def _dimension(r: Reader, s: Stream) -> Value:
+    words = [axis.text for axis in r.attributes(s)]
+    if not s.byte():
+        words.append("?")
+    priority, has_priority = s.flagged()
+    return Value(f"{{{', '.join(words)}}}{f'p{priority}' if has_priority else ''}")
+
+
+def _sharding(r: Reader, s: Stream, has_unreduced: bool) -> Value:
+    mesh = r.attribute(s)
+    dimensions = r.attributes(s)
+    inside = mesh.text if mesh.text.startswith("@") else f"mesh<{mesh.value}>"
+    inside += f", [{', '.join(d.text for d in dimensions)}]"
+    for key in ("replicated", *(("unreduced",) if has_unreduced else ())):
+        axes = r.attributes(s)
+        if axes:
+            inside += f", {key}={_braces(axes)}"
+    return Value(f"#sdy.sharding<{inside}>", inside)
+
+
+def _per_value(r: Reader, s: Stream) -> Value:
+    inside = ", ".join(f"<{v.value}>" for v in r.attributes(s))
+    return Value(f"#sdy.sharding_per_value<[{inside}]>")
+
+
+_ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
+    0: _manual_axes, 1: _mesh_axis, 2: _mesh, 3: _sub_axis, 4: _axis, 5: _dimension,
+    6: partial(_sharding, has_unreduced=False), 7: _per_value,
+    15: partial(_sharding, has_unreduced=True), 16: _per_value,
+}  # fmt: skip
+
+decode_attribute = decoder(_ATTRIBUTES, "an attribute of the dialect sdy")

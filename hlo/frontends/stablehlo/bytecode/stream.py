@@ -1,0 +1,111 @@
+"""Primitive values of MLIR's bytecode."""
+
+from __future__ import annotations
+
+import struct
+from typing import NoReturn
+
+from hlo.errors import TextError
+
+ALIGNED = 0x80
+
+
+def fail(
+    message: str, offset: int, code: str = "bad-bytecode", hint: str | None = None
+) -> NoReturn:
+    """Raise TextError at an offset in bytes."""
+    raise TextError(message, offset, code=code, hint=hint)
+
+
+class Stream:
+    """A position in a range of bytes. All methods raise TextError where the range ends."""
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: bytes, pos: int, end: int) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = end
+
+    @property
+    def at_end(self) -> bool:
+        return self.pos >= self.end
+
+    def bytes(self, size: int) -> bytes:
+        start = self.pos
+        if size > self.end - start:
+            fail(f"{size} bytes are expected, {self.end - start} are left", start)
+        self.pos = start + size
+        return self.data[start : start + size]
+
+    def byte(self) -> int:
+        return self.bytes(1)[0]
+
+    def varint(self) -> int:
+        """Return an unsigned integer of 64 bits: the low zeros of the first byte count the bytes
+        that follow."""
+        first = self.byte()
+        if first & 1:
+            return first >> 1
+        if first == 0:
+            return int.from_bytes(self.bytes(8), "little")
+        more = (first & -first).bit_length() - 1
+        return (first | int.from_bytes(self.bytes(more), "little") << 8) >> (more + 1)
+
+    def flagged(self) -> tuple[int, bool]:
+        """Return an unsigned integer and the flag in its low bit."""
+        value = self.varint()
+        return value >> 1, bool(value & 1)
+
+    def signed(self) -> int:
+        """Return a signed integer of 64 bits."""
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def signed_list(self) -> list[int]:
+        return [self.signed() for _ in range(self.count())]
+
+    def count(self) -> int:
+        """Return the number of elements that follow, each of which takes at least one byte."""
+        start, count = self.pos, self.varint()
+        if count > self.end - self.pos:
+            fail(f"{count} elements cannot fit in the {self.end - self.pos} bytes left", start)
+        return count
+
+    def wide(self, bits: int) -> int:
+        """Return an integer of a known width, which may be negative."""
+        if bits <= 8:
+            return self.byte()
+        if bits <= 64:
+            return self.signed()
+        words = [self.signed() & (1 << 64) - 1 for _ in range(self.count())]
+        return sum(word << 64 * i for i, word in enumerate(words))
+
+    def double(self) -> float:
+        """Return a number of type f64."""
+        value: float = struct.unpack("<d", struct.pack("<Q", self.wide(64) & (1 << 64) - 1))[0]
+        return value
+
+    def blob(self) -> bytes:
+        return self.bytes(self.varint())
+
+    def until_null(self) -> bytes:
+        """Return the bytes before a null, which is consumed."""
+        null = self.data.find(b"\0", self.pos, self.end)
+        if null < 0:
+            fail("a string is not terminated", self.pos)
+        start, self.pos = self.pos, null + 1
+        return self.data[start:null]
+
+    def section(self) -> tuple[int, Stream]:
+        """Return the number of the section here and its content."""
+        start, number = self.pos, self.byte()
+        size = self.varint()
+        if number & ALIGNED:
+            alignment = self.varint()
+            if not alignment or alignment & (alignment - 1) or alignment > 1 << 31:
+                fail(f"an alignment of {alignment} bytes is not a power of 2", start)
+            self.bytes(-self.pos % alignment)
+        content = self.pos
+        self.bytes(size)
+        return number & ~ALIGNED, Stream(self.data, content, self.pos)

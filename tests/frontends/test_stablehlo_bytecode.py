@@ -1,0 +1,138 @@
+"""Portable artifacts of StableHLO, and serialized exports of JAX, beside the text of the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+import hlo
+from hlo.errors import HloError
+from hlo.frontends.stablehlo.bytecode import bytecode_to_text
+from hlo.frontends.stablehlo.bytecode.stream import Stream
+from tests.harness.bytecode import VERSIONS, artifact
+from tests.sweeps.compare_bytecode import check, read
+from tests.sweeps.fuzz_stablehlo import corpus
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+ADD = """func.func @main(%arg0: tensor<2xf32> loc("x")) -> tensor<2xf32> {
+  %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32> loc("sum"("f.py":3:4))
+  return %0 : tensor<2xf32>
+}"""
+
+
+def bytecode_of(text: str) -> bytes:
+    """Return a module as bytecode of the newest version."""
+    made = artifact(text, ())
+    assert made is not None
+    (data,) = made.bytecode.values()
+    return data
+
+
+@pytest.mark.parametrize("number", range(0, len(corpus()), 4))
+def test_an_artifact_is_the_module_of_its_text(number: int) -> None:
+    assert not check(corpus()[number])[1]
+
+
+def test_old_versions_are_read() -> None:
+    made = artifact(ADD)
+    assert made is not None and {*VERSIONS} < {*made.bytecode}
+    for data in made.bytecode.values():
+        assert read(data) == read(ADD)
+
+
+def test_an_export_of_jax_runs(tmp_path: Path) -> None:
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.where(x > 0, jnp.sort(x, axis=1), x @ x.T @ x)
+
+    path = tmp_path / "exported.bin"
+    path.write_bytes(export.export(jax.jit(f))(X).serialize())
+    module = hlo.load(path)
+    hlo.verify(module)
+    np.testing.assert_allclose(hlo.compile(module)(X), f(jnp.asarray(X)), rtol=1e-6)
+
+
+def test_shardings_of_shardy_are_read() -> None:
+    text = """module @m attributes {mhlo.num_partitions = 4 : i32} {
+      sdy.mesh @mesh = <["x"=2, "y"=2]>
+      func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+          -> tensor<8x8xf32> {
+        %0 = sdy.sharding_constraint %a <@mesh, [{"y"}, {}]> : tensor<8x8xf32>
+        %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{"x"}, {}]>]
+            out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%b: tensor<4x8xf32>) {
+          %2 = stablehlo.tanh %b : tensor<4x8xf32>
+          sdy.return %2 : tensor<4x8xf32>
+        } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+        return %1 : tensor<8x8xf32>
+      }
+    }"""
+    assert "xla.sdy.meshes" in read(bytecode_of(text))
+    assert not check(text)[1]
+
+
+def test_truth_values_are_bits_or_bytes() -> None:
+    values = ", ".join(["true", "false", "true"] * 5)
+    text = f"""func.func @main() -> (tensor<15xi1>, tensor<2xi1>, tensor<8xi1>) {{
+      %0 = stablehlo.constant dense<[{values}]> : tensor<15xi1>
+      %1 = stablehlo.constant dense<false> : tensor<2xi1>
+      %2 = stablehlo.constant dense<true> : tensor<8xi1>
+      return %0, %1, %2 : tensor<15xi1>, tensor<2xi1>, tensor<8xi1>
+    }}"""
+    assert not check(text)[1]
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [("03", 1), ("ff", 127), ("0204", 256), ("04" + "0080", 1 << 20), ("00" + "ff" * 8, 2**64 - 1)],
+)
+def test_variable_width_integers(data: str, value: int) -> None:
+    raw = bytes.fromhex(data)
+    assert Stream(raw, 0, len(raw)).varint() == value
+
+
+def test_errors_name_a_byte(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlirbc"
+    data = bytecode_of(ADD)
+    path.write_bytes(data[:-20])
+    with pytest.raises(HloError, match=r"m\.mlirbc: byte \d+: ") as e:
+        hlo.load(path)
+    assert e.value.code == "bad-bytecode"
+    with pytest.raises(HloError, match=r"byte 4: version 7 of MLIR's bytecode is newer than 6"):
+        hlo.from_stablehlo(data[:4] + b"\x0f" + data[5:])
+    with pytest.raises(HloError, match="byte 18: section 0 is missing"):
+        hlo.from_stablehlo(b"ML\xefR\rStableHLO_v1\0")
+
+
+def test_errors_in_a_module_name_a_line_of_its_text() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @f(%x) {called_computations = [@gone]} :
+        (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32>
+    }"""
+    with pytest.raises(HloError, match=r"x\.mlirbc, as text:4:10: error: .*@gone"):
+        hlo.from_stablehlo(bytecode_of(text), "x.mlirbc")
+
+
+def test_bytecode_of_other_dialects_is_refused() -> None:
+    from jaxlib.mlir import ir
+
+    from tests.harness import bytecode
+
+    with bytecode._context():
+        module = ir.Module.parse(ADD)
+        import io
+
+        file = io.BytesIO()
+        module.operation.write_bytecode(file)
+    with pytest.raises(HloError, match=r"no portable artifact.*stablehlo") as e:
+        hlo.from_stablehlo(file.getvalue())
+    assert "serialize_portable_artifact" in str(e.value)
+
+
+def test_names_and_locations_are_kept() -> None:
+    text = bytecode_to_text(bytecode_of(ADD))
+    assert "%arg0: tensor<2xf32> loc(#loc0)" in text and '#loc1 = loc("sum"("f.py":3:4))' in text

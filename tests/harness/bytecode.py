@@ -1,0 +1,49 @@
+"""Portable artifacts of StableHLO as jaxlib writes them, in a process that may not crash."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+
+class Artifact(NamedTuple):
+    """A module as text in MLIR's generic form, and as bytecode, by version of StableHLO."""
+
+    text: str
+    bytecode: dict[str, bytes]
+
+
+VERSIONS = ("0.19.0", "1.0.0", "1.8.0")
+
+
+@cache
+def _context() -> Any:
+    from jax._src.interpreters import mlir
+
+    return mlir.make_ir_context()
+
+
+def artifact(text: str, versions: tuple[str, ...] = VERSIONS) -> Artifact | None:
+    """Return a module in all forms, None if jaxlib refuses its text.
+
+    The current version is added to those given; a version too old for the module is left out.
+    """
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    context = _context()
+    with context:
+        try:
+            module = ir.Module.parse(text, context)
+        except ir.MLIRError:
+            return None
+        generic = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+        found = {}
+        for version in (*versions, stablehlo.get_current_version()):
+            try:
+                # True: operations of Shardy stay what they are.
+                found[version] = _jax.mlir.serialize_portable_artifact(generic, version, True)
+            except (ValueError, RuntimeError):
+                continue
+        return Artifact(generic, found)
