@@ -42,8 +42,13 @@ def artifact(text: str, versions: tuple[str, ...] = VERSIONS) -> Artifact | None
         found = {}
         for version in (*versions, stablehlo.get_current_version()):
             try:
-                # True: operations of Shardy stay what they are.
-                found[version] = _jax.mlir.serialize_portable_artifact(generic, version, True)
+                if "sdy." in generic:
+                    # As JAX does: operations of Shardy stay as they are.
+                    found[version] = _jax.mlir.serialize_portable_artifact(generic, version, True)
+                else:
+                    # Serialization converts the module in place.
+                    module = ir.Module.parse(generic, context)
+                    found[version] = stablehlo.serialize_portable_artifact(module, version)
             except (ValueError, RuntimeError):
                 continue
         return Artifact(generic, found)

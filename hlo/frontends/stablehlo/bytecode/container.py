@@ -419,6 +419,6 @@ def _read_properties(s: Stream | None) -> list[Stream]:
     for _ in range(s.count()):
         size = s.varint()
         start = s.pos
-        s.bytes(size)
+        s.take(size)
         found.append(Stream(s.data, start, s.pos))
     return found

@@ -31,7 +31,7 @@ class Stream:
     def at_end(self) -> bool:
         return self.pos >= self.end
 
-    def bytes(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         start = self.pos
         if size > self.end - start:
             fail(f"{size} bytes are expected, {self.end - start} are left", start)
@@ -39,7 +39,7 @@ class Stream:
         return self.data[start : start + size]
 
     def byte(self) -> int:
-        return self.bytes(1)[0]
+        return self.take(1)[0]
 
     def varint(self) -> int:
         """Return an unsigned integer of 64 bits: the low zeros of the first byte count the bytes
@@ -48,9 +48,9 @@ class Stream:
         if first & 1:
             return first >> 1
         if first == 0:
-            return int.from_bytes(self.bytes(8), "little")
+            return int.from_bytes(self.take(8), "little")
         more = (first & -first).bit_length() - 1
-        return (first | int.from_bytes(self.bytes(more), "little") << 8) >> (more + 1)
+        return (first | int.from_bytes(self.take(more), "little") << 8) >> (more + 1)
 
     def flagged(self) -> tuple[int, bool]:
         """Return an unsigned integer and the flag in its low bit."""
@@ -87,7 +87,7 @@ class Stream:
         return value
 
     def blob(self) -> bytes:
-        return self.bytes(self.varint())
+        return self.take(self.varint())
 
     def until_null(self) -> bytes:
         """Return the bytes before a null, which is consumed."""
@@ -105,7 +105,7 @@ class Stream:
             alignment = self.varint()
             if not alignment or alignment & (alignment - 1) or alignment > 1 << 31:
                 fail(f"an alignment of {alignment} bytes is not a power of 2", start)
-            self.bytes(-self.pos % alignment)
+            self.take(-self.pos % alignment)
         content = self.pos
-        self.bytes(size)
+        self.take(size)
         return number & ~ALIGNED, Stream(self.data, content, self.pos)
