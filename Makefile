@@ -55,6 +55,7 @@ fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 vali
 	$(BIN)/python -m tests.sweeps.fuzz_run --first 8000 --count 2000
 	$(BIN)/python -m tests.sweeps.fuzz_protos --count 5000
 	$(BIN)/python -m tests.sweeps.fuzz_stablehlo --count 20000
+	$(BIN)/python -m tests.sweeps.fuzz_bytecode --count 20000
 	$(BIN)/python -m tests.sweeps.fuzz_files --count 5000
 	$(BIN)/python -m tests.sweeps.edit_texts $$(find examples tests/filetests -name '*.hlo') --count 40
 
@@ -75,6 +76,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_layouts --count 10
 	$(BIN)/python -m tests.sweeps.compare_protos --count 100
 	$(BIN)/python -m tests.sweeps.compare_stablehlo
+	$(BIN)/python -m tests.sweeps.compare_bytecode --count 30
 	$(BIN)/python -m tests.sweeps.compare_stablehlo_forms
 	$(BIN)/python -m tests.sweeps.compare_exchanges --count 300
 	$(BIN)/python -m tests.sweeps.compare_partitioned --count 100 --native 10
