@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hlo.errors import InstructionSpan, did_you_mean
+from hlo.errors import InstructionSpan
 from hlo.ops import OPS, OpSpec
+from hlo.ops.aliases import opcode_hint
 from hlo.ops.spec import OpView
 from hlo.support.signature import shown
 from hlo.values.types import ArrayShape, Shape
@@ -73,7 +74,7 @@ class Instruction(OpView):
     ) -> None:
         spec = OPS.get(opcode)
         if spec is None:
-            hint = did_you_mean(opcode, OPS)
+            hint = opcode_hint(opcode)
             raise ValueError(f"there is no opcode {opcode!r}{f'; {hint}' if hint else ''}")
         self.name = name
         self.opcode = spec.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NoReturn
 
 from hlo.errors import TextError, did_you_mean
 from hlo.values.scan import Scanner
@@ -71,7 +72,7 @@ def read_shape(s: Scanner, fill_layout: bool = True, *, before_literal: bool = F
             if s.accept(","):
                 break
             if not s.accept(")"):
-                s.fail(f"expected ',' or ')' in a tuple shape, found {s.found()}")
+                _fail_between(s, "','", ")", "tuple shape")
             shape = TupleShape(tuple(open_tuples.pop()))
         else:
             return shape
@@ -121,6 +122,13 @@ def _read_leaf(s: Scanner, fill_layout: bool, before_literal: bool = False) -> S
     return ArrayShape(ELEMENT_TYPES[word], dims, layout, dynamic)
 
 
+def _fail_between(s: Scanner, separators: str, closing: str, of: str) -> NoReturn:
+    """Raise the TextError of a list that neither goes on nor ends."""
+    if s.at_end():
+        s.fail(f"the {closing!r} of the {of} is missing")
+    s.fail(f"expected {separators} or {closing!r} in the {of}, found {s.found()}")
+
+
 def _fits(dims: tuple[int, ...], et: ElementType) -> bool:
     """True when counts of elements and bytes, ignoring dimensions of size 0, fit an int64."""
     if len(dims) > MAX_RANK:
@@ -144,8 +152,8 @@ def _read_dims(s: Scanner, et: ElementType) -> tuple[tuple[int, ...], tuple[bool
     dynamic: list[bool] = []
     while not s.accept("]"):
         # The first documents write `f32[4x2]` for `f32[4,2]`.
-        if dims and not s.accept("x"):
-            s.expect(",")
+        if s.at_end() or (dims and not s.accept("x") and not s.accept(",")):
+            _fail_between(s, "','", "]", "dimensions")
         if s.accept("?"):
             dims.append(UNBOUNDED)
             dynamic.append(True)
@@ -166,8 +174,8 @@ def read_layout(s: Scanner, rank: int) -> Layout:
     s.expect("{")
     order: list[int] = []
     while not s.peek("}") and not s.peek(":"):
-        if order:
-            s.expect(",")
+        if order and not s.accept(","):
+            _fail_between(s, "',', ':'", "}", "layout")
         order.append(s.integer(0, max(rank, len(order) + 1) + 64))
     if len(order) != rank:
         raise TextError(

@@ -143,7 +143,7 @@ def test_types_that_numpy_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("f32[2",), "error: expected ','"),
+        (("f32[2",), "the ']' of the dimensions is missing"),
         (("(f32[2])", "--svg", "t.svg"), "is not the shape of an array"),
         (("(f32[2])", "--at", "0"), "is not the shape of an array"),
         (("(f32[2], f32[?])",), "has no size"),

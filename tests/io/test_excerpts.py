@@ -141,6 +141,7 @@ def test_stablehlo(text: str, tmp_path: Path) -> None:
         MLIR,
         'x = "HloModule"\n',
         "HloModule m, unfinished\n",
+        "".join(f"// CHECK: {x}\n" for x in LINES) + "f32[2] add(f32[2] a, f32[2] b)",
         "module { exports = {} }",
     ],
 )

@@ -35,7 +35,7 @@ def _errors_of(data: bytes | str, name: str) -> Iterator[None]:
     except TextError as e:
         if isinstance(data, bytes):
             message = f"{name}: byte {e.offset}: {e.message}"
-            if e.offset == 0:
+            if e.offset == 0 and e.code == "bad-proto":
                 message = f"{name}: not an HloModuleProto: {e.message} at byte 0"
             raise HloError.at(e.code, message, None, e.hint) from None
         span = Span(Source(name, data), e.offset, e.offset + 1)

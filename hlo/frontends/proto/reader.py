@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
-from hlo.errors import TextError, did_you_mean
+from hlo.errors import TextError
 from hlo.frontends.proto.attributes import called, encodings
 from hlo.frontends.proto.metadata import (
     Payloads,
@@ -29,6 +29,7 @@ from hlo.frontends.text.header import MODULE_ATTRS, TABLES, ProgramShape
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.ops import OPS, OpSpec
+from hlo.ops.aliases import opcode_hint
 from hlo.ops.attrs import COMPUTATIONS, LITERAL, Codec
 from hlo.values.scan import from_bytes
 from hlo.values.sharding import for_leaves
@@ -202,7 +203,7 @@ class _ModuleReader:
         spec = OPS.get(opcode)
         if spec is None:
             raise TextError(f"unknown opcode {opcode!r}", m.offset, code="unknown-opcode",
-                            hint=did_you_mean(opcode, OPS))  # fmt: skip
+                            hint=opcode_hint(opcode))  # fmt: skip
         operands = []
         for number in m.get("operand_ids", ()):
             operand = by_id.get(number)

@@ -49,6 +49,7 @@ _INSTRUCTION = re.compile(terminals.INSTRUCTION_LINE, re.S)
 _PIECE = re.compile(
     rf"""{terminals.STRING}|{terminals.COMMENT}|/\*|[][(){{}}"'/\n]|[^][(){{}}"'/\n]++""", re.S
 )
+_CUT_OFF = "the text ends before: is the file cut off?"
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
@@ -133,10 +134,12 @@ def _explain_brackets(report: Report, at: int | None) -> bool:
     if at is None or text[at : at + 1] not in ("(", "[", "{", "'", '"'):
         return False
     opened: list[int] = []
+    hint = None
     for m in _PIECE.finditer(text, at):
         piece = m[0]
         if piece in ("'", '"'):
-            report.error("syntax", "the string is not closed on its line", m.start())
+            hint = None if "\n" in text[m.start() :] else _CUT_OFF
+            report.error("syntax", "the string is not closed on its line", m.start(), hint=hint)
             return True
         if piece == "/*":
             report.error("syntax", "the comment is never closed", m.start())
@@ -154,5 +157,7 @@ def _explain_brackets(report: Report, at: int | None) -> bool:
             break
         if not opened:
             return False
-    report.error("syntax", f"{text[opened[-1]]!r} is never closed", opened[-1])
+    else:
+        hint = _CUT_OFF
+    report.error("syntax", f"{text[opened[-1]]!r} is never closed", opened[-1], hint=hint)
     return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
+from hlo.errors import InferError, InstructionSpan, Source, TextError
 from hlo.frontends.text import terminals
 from hlo.frontends.text.attributes import AttributeReader, Attributes, Piece, Schema, read_names
 from hlo.frontends.text.report import Report
@@ -16,6 +16,7 @@ from hlo.frontends.text.sugar import AsyncOpcode, wrap
 from hlo.frontends.text.syntax import Deep, InlineRecord, InstructionRecord, Token
 from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, OpSpec, Trait
+from hlo.ops.aliases import opcode_hint
 from hlo.ops.attrs import LITERAL
 from hlo.ops.spec import OpRecord
 from hlo.values.literal import read_literal
@@ -107,7 +108,7 @@ class InstructionBuilder:
             spec = wrapped.spec
         if spec is None:
             self._report.error("unknown-opcode", f"unknown opcode {opcode!r}",
-                               record.opcode.start_pos, hint=did_you_mean(opcode, OPS))  # fmt: skip
+                               record.opcode.start_pos, hint=opcode_hint(opcode))  # fmt: skip
             return None
         shape = None if record.shape is None else self._shape(scope, record.shape)
         if record.declared is not None and shape is not None:

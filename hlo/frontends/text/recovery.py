@@ -147,8 +147,10 @@ def _close_computation(report: Report, state: ParserState[Any], at: int) -> None
             place = Span(report.source, value.start_pos, value.start_pos + end)
             note = ("the computation begins here", place)
             break
-    at = min(at, len(report.source.text.rstrip()))
-    report.error("syntax", "'}' is missing at the end of a computation", at, note=note)
+    end = len(report.source.text.rstrip())
+    hint = "the text ends here: is the file cut off?" if at >= end else None
+    at = min(at, end)
+    report.error("syntax", "'}' is missing at the end of a computation", at, hint=hint, note=note)
     state.feed_token(Token("END", "}", at, end_pos=at))
 
 

@@ -136,11 +136,13 @@ def _modules(source: Source) -> Iterator[Found]:
             yield Found(_name(excerpt.text), excerpt, begin, end)
 
 
-def _begun(text: str, start: re.Match[str]) -> tuple[int, int, list[Piece]]:
-    """Return what a module takes whose first words are known, and its pieces."""
+def _begun(text: str, start: re.Match[str]) -> tuple[int, int, list[Piece]] | None:
+    """Return what a module takes whose first words are known, and its pieces; None in a comment."""
     at = start.start()
     if (string := string_around(text, at)) is not None:
         return string
+    if text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("//"):
+        return None  # what a test expects
     is_mlir = start["name"] is None
     begin = first_line(text, at) if is_mlir else at
     end, pieces = lines_from(text, begin, is_mlir=is_mlir)

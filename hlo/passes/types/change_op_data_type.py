@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.errors import HloError, did_you_mean
 from hlo.ir import Instruction, Module
 from hlo.ops import OPS, Category
+from hlo.ops.aliases import opcode_hint
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._contractions import CONTRACTIONS
@@ -49,7 +50,7 @@ def _type(name: str) -> ElementType:
 def _opcodes(names: str) -> frozenset[str]:
     for name in names.split("+"):
         if name not in OPS:
-            hint = did_you_mean(name, OPS)
+            hint = opcode_hint(name)
             raise HloError.at("bad-pass-option", f"there is no operation {name}", None, hint)
         spec = OPS[name]
         if name not in CONTRACTIONS and spec.category not in (
