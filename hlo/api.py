@@ -15,6 +15,7 @@ from hlo.debug.divergence.record import Divergence
 from hlo.debug.trace.finding import Finding
 from hlo.debug.trace.record import Trace
 from hlo.eval import Host, run_values
+from hlo.frontends.programs import takes_programs
 from hlo.frontends.sources import read_file, read_module, write_module
 from hlo.frontends.text import parse as parse_text
 from hlo.io.arguments import Parameter, bind_call
@@ -74,6 +75,7 @@ def load(path: str | Path) -> Module:
     return read_module(*read_file(path))
 
 
+@takes_programs
 @checked
 def save(module: Module, path: str | Path) -> None:
     """Write a module to a file, in the form that the name's end says.
@@ -101,6 +103,7 @@ def save(module: Module, path: str | Path) -> None:
     write_module(path, module)
 
 
+@takes_programs
 @checked
 def to_proto(module: Module) -> bytes:
     """Return the bytes of a module's HloModuleProto, as XLA writes and reads it.
@@ -118,6 +121,7 @@ def to_proto(module: Module) -> bytes:
     return proto.to_proto(module)
 
 
+@takes_programs
 @checked
 def to_stablehlo(module: Module) -> str:
     """Return a module as StableHLO text.
@@ -163,6 +167,7 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     return proto.from_proto(data, name)
 
 
+@takes_programs
 @checked
 def verify(module: Module, mode: str = "strict") -> None:
     """Check that a module is valid.
@@ -184,15 +189,16 @@ def verify(module: Module, mode: str = "strict") -> None:
     verify_as(module, mode)
 
 
+@takes_programs
 @checked
 def optimize(
     module: Module, passes: str | Sequence[object] = "default", *, validate: bool = False,
-    verify: str = "strict",
+    verify: str = "strict", inplace: bool = False,
 ) -> Module:  # fmt: skip
-    """Verify a module and run passes on it, in place; returns the module.
+    """Verify a module and run passes on a copy of it; returns that.
 
     Args:
-        module: the module that is changed.
+        module: the module; it stays as it is, unless `inplace` is set.
         passes: a pipeline as `a,b{opt=v},fix(c,d)`, or a list of such, of passes
             (`hlo.passes.Pass`, `hlo.passes.Step`, `hlo.passes.Fix`) and of functions that
             `hlo.passes.module_pass` registered; `default` is the one that `compile` uses, and
@@ -200,6 +206,7 @@ def optimize(
         validate: run the module before and after each pass, and raise HloError
             (`pass-changed-result`) naming the rule that changed a result.
         verify: as for `hlo.verify`.
+        inplace: change the module itself, and return it.
 
     Raises:
         HloError: for an invalid module or pipeline.
@@ -207,10 +214,14 @@ def optimize(
 
     >>> module = hlo.parse('''HloModule m ENTRY e {
     ...   x = f32[2] parameter(0)  y = f32[2] negate(x)  ROOT z = f32[2] negate(y) }''')
-    >>> hlo.optimize(module, "algsimp,dce").entry.root
+    >>> optimized = hlo.optimize(module, "algsimp,dce")
+    >>> optimized.entry.root
     <Instruction x = f32[2]{0} parameter()>
+    >>> hlo.diff(module, optimized).summary
+    '2 removed'
     """
     pipeline = pipeline_of(passes)  # type: ignore[arg-type]
+    module = module if inplace else module.clone()
     verify_in_place(module, verify)
     run_pipeline(module, pipeline, [Validate(module)] if validate else [])
     return module
@@ -271,6 +282,7 @@ def bake_weights(module: Module, weights: Mapping[str, Any] | str | Path) -> int
     return bake_given(module, weights)
 
 
+@takes_programs
 @checked
 def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> list[Any]:
     """Return random arguments for a module's entry, tuples nested; the same for the same seed.
@@ -297,6 +309,7 @@ def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> 
     return sampler.values(parameters_of(module))
 
 
+@takes_programs
 @checked
 def interpret(
     module: Module, *args: Any, host: Host | None = None, verify: str = "strict",
@@ -341,6 +354,7 @@ def interpret(
     return given_by(trees, run_values(module, values, host, timeout))
 
 
+@takes_programs
 @checked
 def trace(
     module: Module, *args: Any, backend: str = "compiled",
@@ -389,6 +403,7 @@ def trace(
     )  # fmt: skip
 
 
+@takes_programs
 @checked
 def find_nan(
     module: Module, *args: Any, backend: str = "compiled",
@@ -434,6 +449,7 @@ def find_nan(
     )  # fmt: skip
 
 
+@takes_programs
 @checked
 def report(
     module: Module, path: str | Path, *, passes: str = "default", profile: Any = None,
@@ -465,6 +481,7 @@ def report(
     write_text(path, report_page(module, passes=passes, profile=read_profile(profile)))
 
 
+@takes_programs
 def reduce(
     module: Module, test: Callable[[Module], bool] | str, *, jobs: int | None = None,
     timeout: float | None = None,
@@ -518,6 +535,7 @@ def reduce(
     return Reducer(module.clone(), found, Workers(jobs, timeout)).run()
 
 
+@takes_programs
 @checked
 def first_divergence(
     module: Module, *args: Any, against: str | Module = "reference", backend: str = "compiled",

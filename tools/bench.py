@@ -73,7 +73,7 @@ def main(
         with progress(f"hlo-bench {file}"), contextlib.ExitStack() as files:
             sides = [f and files.enter_context(source_file(f)) for f in (file, other)]
             found = bench(
-                sides[0] or file, sides[1], vs=vs, passes=passes, threads=threads,
+                sides[0] or file, other=sides[1], vs=vs, passes=passes, threads=threads,
                 baseline_python=baseline_python, precision=precision, max_time=max_time, seed=seed,
             )  # fmt: skip
     except HloError as e:

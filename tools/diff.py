@@ -138,7 +138,7 @@ def _compared(
         right = others[0] if others else left.clone()
         names = (a, b or a)
         if passes is not None:
-            right = optimize(right, passes, verify="lenient")
+            right = optimize(right, passes, verify="lenient", inplace=True)
             names = (a, f"{b or a} after {passes}")
         difference = diff(
             left, right, metadata=metadata, by_name=b is None, machine=where, names=names

@@ -27,6 +27,7 @@ from hlo.errors import HloError
 from hlo.eval import run_values
 from hlo.host import Host
 from hlo.io.arguments import bind_call, known_bytes
+from hlo.io.notebook import program_html
 from hlo.ir import Module
 from hlo.lenient import verified
 from hlo.support.deadline import check_timeout
@@ -241,6 +242,9 @@ class LoadedModule:
     def run_values(self, values: Sequence[Any], timeout: float | None = None) -> Any:
         """Run on one checked value for each parameter, as `bind_arguments` returns them."""
         return self._run(values, timeout)
+
+    def _repr_html_(self) -> str:
+        return program_html(repr(self).strip("<>"), self.parameters, self.result_shape)
 
     def __repr__(self) -> str:
         named = ((p.name, p.shape) for p in self.parameters)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hlo.analysis.devices import partitioned_at
 from hlo.errors import HloError, InferError
+from hlo.frontends.programs import takes_programs
 from hlo.io.arguments import Parameter
 from hlo.ir import Module
 from hlo.passes import run_pipeline
@@ -59,6 +60,7 @@ class Partition:
         return [Parameter(p.parameter_number, p.name, shape) for p, shape in shapes]
 
 
+@takes_programs
 @checked
 def partition(module: Module, devices: int | None = None) -> Partition:
     """Partition a module by its shardings.

@@ -45,8 +45,8 @@ _ENTRY = "hlo_entry"
 
 @overload
 def compile(
-    module: Module,
-    *,
+    module: Any,
+    *args: Any,
     devices: int,
     backend: str | None = None,
     target: str | None = None,
@@ -59,8 +59,8 @@ def compile(
 ) -> ShardedExecutable: ...
 @overload
 def compile(
-    module: Module,
-    *,
+    module: Any,
+    *args: Any,
     backend: Literal["compiled"] | None = None,
     target: Literal["cpu"] | None = None,
     cache: bool | Cache = True,
@@ -74,8 +74,8 @@ def compile(
 ) -> Executable: ...
 @overload
 def compile(
-    module: Module,
-    *,
+    module: Any,
+    *args: Any,
     backend: str | None = None,
     target: str | None = None,
     host: Host | None = None,
@@ -85,8 +85,8 @@ def compile(
     device_results: bool = False,
 ) -> Executable | LoadedModule: ...
 def compile(
-    module: Module,
-    *,
+    module: Any,
+    *args: Any,
     backend: str | None = None,
     target: str | None = None,
     cache: bool | Cache = True,
@@ -103,7 +103,9 @@ def compile(
     """Return a function that runs a module, as native code for this processor by default.
 
     Args:
-        module: a module; it stays as it is.
+        module: a module, which stays as it is; the name of a file, as of `hlo.load`; or a program
+            of JAX, as of `hlo.from_jax`.
+        args: what a function of JAX is called with, as for `hlo.from_jax`; none for others.
         backend: what runs it: `compiled`, native code, the default; `reference`, the interpreter;
             `gpu`, the NVIDIA GPU of this machine; `gpu-emulated`, a SIMT machine that runs the
             kernels for it and checks what they do; or the name of a machine that a package
@@ -146,9 +148,15 @@ def compile(
     >>> run([[1, 2, 3], [4, 5, 6]], np.ones(3, np.float32))
     array([ 6., 15.], dtype=float32)
     """
+    from hlo.frontends.programs import module_of
     from hlo.frontends.text import print_module
     from hlo.host import Host
+    from hlo.ir import need_module
 
+    if args and (isinstance(module, str | Path) or not callable(module)):
+        raise TypeError("compile: only a function of JAX is compiled for arguments")
+    module = module_of(module, args, calls=True)
+    need_module(module)
     need_each(
         "compile", backend=(backend, str | None), target=(target, str | None),
         cache=(cache, bool | Cache),

@@ -12,6 +12,7 @@ from hlo.compiler.backends import Run
 from hlo.compiler.partition import Partition
 from hlo.host import Host, run_together
 from hlo.io.arguments import bind_call
+from hlo.io.notebook import program_html
 from hlo.support.deadline import check_timeout
 from hlo.support.trees import given_by
 from hlo.values.types import Shape
@@ -64,6 +65,9 @@ class ShardedExecutable:
             results = run_together(self._hosts, counts, runs)
         whole = self.partition.contract.join(dict(enumerate(results[: counts[1]])))
         return given_by(self._trees, whole)
+
+    def _repr_html_(self) -> str:
+        return program_html(repr(self).strip("<>"), self.parameters, self.result_shape)
 
     def __repr__(self) -> str:
         counts = self.partition.module.device_counts

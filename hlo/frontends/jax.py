@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.frontends.proto import from_proto
+from hlo.frontends.tree_mismatch import ARRAY, mismatch
 from hlo.ir import Module
 
 
@@ -190,10 +191,9 @@ class JaxTrees:
             return [leaves[n] for n in self._kept]
         if jax.tree_util.all_leaves([*args, *named.values()]):
             return None
-        raise HloError.at(
-            "type-mismatch", f"the arguments are {_tree_text(tree)}, "
-            f"{_tree_text(self.in_tree)} is needed",
-        )  # fmt: skip
+        needed = jax.tree.unflatten(self.in_tree, [ARRAY] * self.in_tree.num_leaves)
+        names = self._signature.names if self._signature is not None else ()
+        raise HloError.at("type-mismatch", mismatch(call, needed, names))
 
     def result(self, leaves: Sequence[Any]) -> Any:
         """Return the function's result, with numpy arrays as leaves."""
@@ -203,8 +203,16 @@ class JaxTrees:
         return jax.tree.unflatten(self.out_tree, parts)
 
 
-def _tree_text(tree: Any) -> str:
-    return str(tree).removeprefix("PyTreeDef(").removesuffix(")")
+def as_jax_reads(tree: Any) -> Any:
+    """Return arguments with numpy arrays of the types that JAX reads: f32 for f64, by default."""
+    import jax
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, np.ndarray | np.generic):
+            return value
+        return np.asarray(value, jax.dtypes.canonicalize_dtype(value.dtype))
+
+    return jax.tree.map(leaf, tree)
 
 
 def _as_in_jax(array: Any, dtype: Any) -> Any:

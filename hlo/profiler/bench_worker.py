@@ -48,7 +48,7 @@ def prepared(side: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
     import hlo
 
     module = hlo.load(side["file"])
-    args = hlo.random_inputs(module, seed=side["seed"])
+    args = _arguments(module, side)
     if side["backend"] == "xla":
         import jaxlib
 
@@ -67,6 +67,21 @@ def prepared(side: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
     # program is in the cache, which was empty.
     (_, cold), (exe, warm) = compiled(), compiled()
     return functools.partial(exe, *args), _about(f"hlo {hlo.__version__}", cold, warm)
+
+
+def _arguments(module: Any, side: dict[str, Any]) -> list[Any]:
+    """Return the arrays of the side's file of inputs, or random inputs."""
+    import numpy as np
+
+    import hlo
+
+    if not side.get("inputs"):
+        return hlo.random_inputs(module, seed=side["seed"])
+    shapes = [s for p in module.entry.parameters for _, s in p.shape.leaves() if not s.is_token]
+    with np.load(side["inputs"]) as file:
+        arrays = [file[f"arr_{n}"] for n in range(len(shapes))]
+    # Types that numpy does not know are bytes in its files.
+    return [a.view(s.element_type.dtype) for a, s in zip(arrays, shapes, strict=True)]
 
 
 def _about(version: str, cold: float, warm: float | None) -> dict[str, Any]:

@@ -12,16 +12,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from hlo.errors import HloError
+from hlo.frontends.programs import module_of
+from hlo.io.arguments import Parameter, bind_call
+from hlo.ir import Module, need_module
 from hlo.profiler.intervals import CONFIDENCE, Estimate, estimate
 from hlo.support.notebook import block, paragraph, table
 from hlo.support.signature import checked
+from hlo.values.arrays import TOKEN_VALUE, actual
 
 FORMAT = "hlo-bench"
 # Turns are at least so long: shorter runs are repeated in a row, as programs would run them.
@@ -39,15 +45,18 @@ _SAME, _SURE = 0.05, 0.999
 class Side:
     """What is measured: a file, and how it runs.
 
-    backend: `compiled`, or `xla` through jaxlib. python: the interpreter whose package runs it, by
-    default this one. threads: by default one for each processor that is used.
+    file: its name, or that of the module in it. path: where it is. backend: `compiled`, or `xla`
+    through jaxlib. python: the interpreter whose package runs it, by default this one. threads: by
+    default one for each processor that is used. inputs: a file of arrays; random ones without it.
     """
 
     file: str
+    path: str = ""
     backend: str = "compiled"
     passes: str = "default"
     threads: int | None = None
     python: str = ""
+    inputs: str = ""
 
     def __str__(self) -> str:
         parts = [self.file]
@@ -131,7 +140,7 @@ class Comparison:
             "format": FORMAT,
             "version": 1,
             "sides": [
-                asdict(m.side)
+                {k: v for k, v in asdict(m.side).items() if k not in ("path", "inputs")}
                 | {"seconds": bounded(m.seconds), "version": m.version}
                 | {"compile_s": m.compile_s, "warm_compile_s": m.warm_compile_s, "runs": m.runs}
                 for m in self.sides
@@ -178,45 +187,92 @@ def duration(seconds: float) -> str:
 
 @checked
 def bench(
-    file: str | Path, other: str | Path | None = None, *, vs: str | None = None,
+    module: Any, *args: Any, other: Any = None, vs: str | None = None,
     passes: str = "default", threads: int | None = None, baseline_python: str | None = None,
-    precision: float = 0.01, max_time: float = 30.0, seed: int = 0,
+    precision: float = 0.01, max_time: float = 30.0, seed: int = 0, **named: Any,
 ) -> Comparison:  # fmt: skip
     """Measure a run of a module, or compare two sides in turns.
 
     Args:
-        file: the module, in any format that `hlo.load` takes. It runs on random inputs.
-        other: a second file to compare with.
+        module: the module; or the name of a file, as of `hlo.load`, or a program of JAX, as of
+            `hlo.from_jax`.
+        args: as of `hlo.interpret`, or none at all for random ones. A second module or file in
+            place of them is `other`.
+        other: a second module, file or program of JAX to compare with.
         vs: what else runs in comparison: `xla`, or options `passes=..` and `threads=..`.
         passes: the pipeline, as for `hlo.compile`.
         threads: how many work on a run, each on a processor of its own; by default all.
         baseline_python: an interpreter with another version of this package to compare with.
-        precision: how far the interval may reach from the median on either side, as a part of it.
+        precision: how far the interval may reach from the median on either side, as a fraction of
+            it.
         max_time: seconds after which to stop in any case.
-        seed: of the inputs.
+        seed: of random inputs.
+        named: parameters by name, as of `hlo.interpret`.
 
     Raises:
         HloError: for what cannot be run.
 
     >>> text = "HloModule m ENTRY e { x = f32[64] parameter(0) ROOT y = f32[64] tanh(x) }"
-    >>> hlo.save(hlo.parse(text), "m.hlo")
-    >>> found = hlo.bench("m.hlo", max_time=0.5)
+    >>> module = hlo.parse(text)
+    >>> found = hlo.bench(module, max_time=0.5)
     >>> found.sides[0].seconds.value > 0
     True
     """
-    first = Side(str(file), passes=passes, threads=threads)
-    sides = [first]
-    if other is not None:
-        sides.append(replace(first, file=str(other)))
-    if vs is not None:
-        sides.append(_versus(first, vs))
-    if baseline_python is not None:
-        sides.append(replace(first, python=baseline_python))
-    if len(sides) > 2:
-        raise HloError.at("bad-value", "hlo-bench compares two sides: name one other thing")
-    if not 0 < precision < 1 or max_time <= 0:
-        raise HloError.at("bad-value", "a precision is between 0 and 1, a time more than 0")
-    return compare_sides(sides, precision=precision, max_time=max_time, seed=seed)
+    if len(args) == 1 and isinstance(args[0], Module | str | Path):
+        if other is not None:
+            raise HloError.at("bad-value", "hlo.bench compares two sides: name one other module")
+        other, args = args[0], ()
+    with tempfile.TemporaryDirectory(prefix="hlo-bench-") as folder:
+        first = Side(*_file_of(module, args, named, Path(folder) / "module.hlo"))
+        inputs = _inputs_of(first, module, args, named, Path(folder) / "inputs.npz")
+        first = replace(first, passes=passes, threads=threads, inputs=inputs)
+        sides = [first]
+        if other is not None:
+            name, path = _file_of(other, args, named, Path(folder) / "other.hlo")
+            sides.append(replace(first, file=name, path=path))
+        if vs is not None:
+            sides.append(_versus(first, vs))
+        if baseline_python is not None:
+            sides.append(replace(first, python=baseline_python))
+        if len(sides) > 2:
+            raise HloError.at("bad-value", "hlo-bench compares two sides: name one other thing")
+        if not 0 < precision < 1 or max_time <= 0:
+            raise HloError.at("bad-value", "a precision is between 0 and 1, a time more than 0")
+        return compare_sides(sides, precision=precision, max_time=max_time, seed=seed)
+
+
+def _file_of(
+    given: Any, args: Sequence[Any], named: Mapping[str, Any], path: Path
+) -> tuple[str, str]:
+    """Return what a module is called, and its file: a new one where it is not in a file."""
+    if isinstance(given, str | Path):
+        return str(given), os.path.abspath(given)
+    module = module_of(given, args, named, calls=True)
+    need_module(module)
+    path.write_text(str(module), "utf-8")
+    return module.name, str(path)
+
+
+def _inputs_of(
+    side: Side, given: Any, args: Sequence[Any], named: Mapping[str, Any], path: Path
+) -> str:
+    """Write the arguments of a run to a file; "" if there are none."""
+    if not args and not named:
+        return ""
+    module = module_of(given, args, named, calls=True)
+    parameters = [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
+    values = bind_call(parameters, args, named, module.usable_trees)
+    np.savez(path, *(array for value in values for array in _leaves(value)))
+    return str(path)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the arrays of an argument, without tokens."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _leaves(part)
+    elif value is not TOKEN_VALUE:
+        yield actual(value)
 
 
 def _versus(side: Side, text: str) -> Side:
@@ -359,7 +415,7 @@ def _worker(side: Side, cpus: Sequence[int], seed: int) -> Iterator[_Worker]:
     mine = list(cpus[: side.threads] if side.threads else cpus)
     threads = side.threads or len(mine) or 1
     request = asdict(side) | {"cpus": mine, "threads": threads, "seed": seed}
-    request["file"] = os.path.abspath(side.file)
+    request["file"] = side.path or os.path.abspath(side.file)
     # A cache of its own, empty at first: compilation is measured cold and warm.
     cache = tempfile.mkdtemp(prefix="hlo-bench-")
     env = os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}

@@ -11,6 +11,7 @@ from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import compile_instrumented
 from hlo.errors import HloError
+from hlo.frontends.programs import takes_programs
 from hlo.host import Host
 from hlo.io.arguments import bind_call
 from hlo.io.inputs import Sampler
@@ -45,6 +46,7 @@ class ProfiledExecutable(RecordingExecutable):
         return "".join(f"{at:x} {size:x} {name}\n" for at, size, name in self.symbols())
 
 
+@takes_programs
 @checked
 def profile(
     module: Module, *args: Any, repeat: int = 10, warmup: int = 1, threads: int | None = None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo.analysis.source_location import source_location
+from hlo.frontends.programs import takes_programs
 from hlo.ir import Instruction, Module
 from hlo.profiler.advice import suggestions
 from hlo.profiler.timeline import LiveBuffer, MemoryTimeline
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hlo.codegen.plan.liveness import Storage
 
 
+@takes_programs
 @checked
 def memory_timeline(
     module: Module, *, passes: str = "default", verify: str = "strict", measure: bool = False

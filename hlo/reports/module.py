@@ -22,7 +22,7 @@ from hlo.errors import HloError
 from hlo.io.files import write_text
 from hlo.ir import Computation, Instruction, Module
 from hlo.reports.collectives import Communication, communication
-from hlo.reports.notebook import computation_html, module_html
+from hlo.reports.notebook import computation_html, cost_html, module_html, statistics_html
 from hlo.reports.numbers import bytes_text, count_text
 
 _LARGEST = 10
@@ -63,17 +63,30 @@ class Statistics:
         """Return all of it as dictionaries and numbers, as `hlo-opt --stats --json` prints it."""
         return {**asdict(self), "communication": self.communication.as_dict()}
 
+    def _repr_html_(self) -> str:
+        title = f"{self.module}: {self.instructions} instructions"
+        return statistics_html(title, self._facts, self.opcodes, self.computations)
+
+    @property
+    def _facts(self) -> list[tuple[str, str]]:
+        """What is one number, with its name."""
+        return [
+            (
+                "operations",
+                count_text(self.cost.operations) + ("" if self.cost.exact else " or more"),
+            ),
+            ("transcendentals", count_text(self.cost.transcendentals)),
+            ("memory traffic", f"{bytes_text(self.cost.bytes)}, unfused"),
+            ("arguments", bytes_text(self.argument_bytes)),
+            ("results", bytes_text(self.result_bytes)),
+            ("peak memory", f"{bytes_text(self.peak_bytes)}, unfused, at {self.peak_at}"),
+        ]
+
     def __repr__(self) -> str:
         lines = [
             f"{self.module}: {self.instructions} instructions in "
             f"{len(self.computations)} computations",
-            f"  operations       {count_text(self.cost.operations)}"
-            f"{'' if self.cost.exact else ' or more'}",
-            f"  transcendentals  {count_text(self.cost.transcendentals)}",
-            f"  memory traffic   {bytes_text(self.cost.bytes)}, unfused",
-            f"  arguments        {bytes_text(self.argument_bytes)}",
-            f"  results          {bytes_text(self.result_bytes)}",
-            f"  peak memory      {bytes_text(self.peak_bytes)}, unfused, at {self.peak_at}",
+            *(f"  {name:<15}  {value}" for name, value in self._facts),
             "",
             "largest values at the peak",
             *(
@@ -127,15 +140,13 @@ class ModuleCost(Cost):
     Attributes:
         instructions: those of the entry in order, each with its cost and that of all that it calls.
 
-    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] exp(x) }")
-    Traceback (most recent call last):
-    hlo.errors.HloError: <string>:1:63: error: unknown opcode 'exp' [unknown-opcode]
-      HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] exp(x) }
-                                                                    ^^^
-      hint: did you mean 'exp2'?
+    >>> text = "HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] sine(x) }"
+    >>> module = hlo.parse(text)
     >>> print(module.cost())
-    Traceback (most recent call last):
-    builtins.NameError: name 'module' is not defined
+      operations   transc.        bytes  instruction
+               0         8         64 B  y = f32[8]{0} sine
+               0         0          0 B  x = f32[8]{0} parameter
+               0         8         64 B  in all
     """
 
     instructions: tuple[tuple[Instruction, Cost], ...] = field(default=(), compare=False)
@@ -147,11 +158,17 @@ class ModuleCost(Cost):
             for i, cost in self.instructions
         ]
 
+    def _repr_html_(self) -> str:
+        return cost_html(self, self.dearest)
+
+    @property
+    def dearest(self) -> list[tuple[Instruction, Cost]]:
+        """The instructions by their operations, then their bytes, most first."""
+        return sorted(self.instructions, key=lambda row: (-row[1].operations, -row[1].bytes))
+
     def __repr__(self) -> str:
         lines = [f"{'operations':>12} {'transc.':>9} {'bytes':>12}  instruction"]
-        for inst, cost in sorted(
-            self.instructions, key=lambda row: (-row[1].operations, -row[1].bytes)
-        ):
+        for inst, cost in self.dearest:
             what = inst.opcode
             if what == "custom-call":
                 what += f' "{inst.custom_call_target}"'

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from hlo.analysis.devices import unused_devices
+from hlo.analysis.devices import needs_partitioning, unused_devices
 from hlo.analysis.memory import peak_memory, shape_bytes
 from hlo.analysis.simulation.machine import Machine
 from hlo.analysis.simulation.simulator import CollectiveRuns, Simulation, copies_of, simulate
 from hlo.analysis.simulation.topology import Links, Topology, topology_named
+from hlo.compiler.partition import partition
 from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.reports.numbers import bytes_text, table
@@ -71,7 +72,8 @@ def read_setup(text: str, flag: str = "--simulate") -> Setup:
 class SimulatedRun:
     """A simulated run, with the memory that each device needs; prints as tables.
 
-    copies: how many of the module run side by side, as further replicas.
+    copies: how many of the module run side by side, as further replicas. partitioned: whether the
+    module was on whole arrays, and was partitioned by its shardings.
     """
 
     module: str
@@ -83,6 +85,7 @@ class SimulatedRun:
     argument_bytes: int
     peak_bytes: int
     peak_at: str | None
+    partitioned: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as dictionaries and numbers, as `--json` prints it."""
@@ -117,7 +120,7 @@ class SimulatedRun:
         seconds, more = quantity_text(run.seconds, "s"), "" if run.exact else " or more"
         lines = [
             f"{self.module}: {run.devices} devices ({replicas} x {partitions}, replicas and "
-            f"partitions{copies})",
+            f"partitions{copies})" + (", partitioned by its shardings" if self.partitioned else ""),
             f"  network     {self.topology}",
             f"  device      {self.machine}",
             f"  time        {seconds} a run{more}",
@@ -149,19 +152,14 @@ def _part(seconds: float, whole: float) -> str:
 
 
 def simulated_run(module: Module, setup: Setup) -> SimulatedRun:
-    """Return a simulated run of a partitioned module.
+    """Return a simulated run of a module, which is partitioned by its shardings if it has any.
 
-    Raises HloError for one that is annotated for several devices but not partitioned, and for
-    numbers of devices that do not fit it.
+    Raises HloError for shardings that do not fit, and for numbers of devices that do not fit it.
     """
-    unused = unused_devices(module)
-    # Without shardings, and without collectives, the devices just do not need each other.
-    if "shardings" in unused:
-        raise HloError.at(
-            "bad-value", f"the module describes whole arrays ({unused}), not a device's part",
-            None,
-            "partition first: --passes=sharding-propagation,shardy-xla,spmd-partitioning,default",
-        )  # fmt: skip
+    is_whole = "shardings" in unused_devices(module) or needs_partitioning(module)
+    if is_whole:
+        has_partitions = module.device_counts[1] > 1
+        module = partition(module, None if has_partitions else setup.devices).module
     replicas, partitions = module.device_counts
     devices = replicas * partitions if setup.devices is None else setup.devices
     if devices > _MOST_DEVICES:
@@ -173,5 +171,5 @@ def simulated_run(module: Module, setup: Setup) -> SimulatedRun:
         module.name, module.device_counts, copies, setup.machine, topology,
         simulate(module, topology, setup.machine, setup.seed),
         sum(map(shape_bytes, module.entry.parameter_shapes)),
-        peak.bytes, peak.at.name if peak.at is not None else None,
+        peak.bytes, peak.at.name if peak.at is not None else None, is_whole,
     )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.io.arguments import Parameter, bind_call
+from hlo.io.notebook import program_html
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.collectives import FAILED_STATUS
 from hlo.runtime.frame import Frame, address_of
@@ -174,6 +175,9 @@ class Executable:
             raise HloError.at("unsupported", f"{self.name}: a loaded program cannot be saved again")
         need(path, str | os.PathLike, "save: path")
         self.saver(str(os.fspath(path)), **options)
+
+    def _repr_html_(self) -> str:
+        return program_html(repr(self).strip("<>"), self.parameters, self.result_shape)
 
     def __repr__(self) -> str:
         named = ((p.name, p.shape) for p in self.parameters)

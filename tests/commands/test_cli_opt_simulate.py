@@ -48,7 +48,7 @@ def test_defaults_are_printed_and_json_has_all() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("devices=12", "the module is for 8 devices (8 x 1, replicas and partitions)"),
+        ("devices=12", "12 is not a multiple of the module's 8 devices (8 x 1, replicas and"),
         ("devices=0", "'0' is not a whole number from 1 to 65536"),
         ("devices=many", "'many' is not a whole number"),
         ("topology=star", "there is no star"),
@@ -62,12 +62,29 @@ def test_settings_that_are_none(settings: str, message: str) -> None:
     assert (code, message in err, "[bad-value]" in err) == (1, True, True), err
 
 
-def test_a_module_of_whole_arrays_has_to_be_partitioned_first() -> None:
-    text = """HloModule m, num_partitions=4
+@pytest.mark.parametrize(
+    ("header", "settings", "devices"),
+    [
+        (", num_partitions=4", "topology=ring", "4 devices (1 x 4, replicas and partitions)"),
+        (", num_partitions=4", "devices=8", "8 devices (1 x 4, replicas and partitions, 2 copies"),
+        ("", "devices=4", "4 devices (1 x 4, replicas and partitions)"),
+    ],
+)
+def test_a_module_of_whole_arrays_is_partitioned(header: str, settings: str, devices: str) -> None:
+    text = f"""HloModule m{header}
+ENTRY e {{ x = f32[8] parameter(0), sharding={{devices=[4]<=[4]}}
+  ROOT y = f32[8] negate(x), sharding={{replicated}} }}"""
+    code, out, err = run(f"--simulate={settings}", text=text)
+    assert code == 0, err
+    assert f"m: {devices}" in out and "partitioned by its shardings" in out
+    assert out.splitlines()[-1].split()[0] == "all-gather"
+
+
+def test_shardings_that_do_not_fit_the_devices() -> None:
+    text = """HloModule m
 ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}  ROOT y = f32[8] negate(x) }"""
-    code, _, err = run("--simulate=topology=ring", text=text)
-    assert code == 1
-    assert "the module describes whole arrays (num_partitions=4, shardings)" in err
+    code, _, err = run("--simulate=devices=3", text=text)
+    assert code == 1 and "is over 4 devices, there are 3" in err
 
 
 def test_an_annotated_module_is_partitioned_by_passes() -> None:

@@ -218,7 +218,7 @@ def test_modules_of_a_computation() -> None:
     hlo.verify(module)
     assert module is not computation.module()
     module.entry.remove  # noqa: B018  (the module is the caller's to change)
-    hlo.optimize(module)
+    hlo.optimize(module, inplace=True)
     assert str(computation) == str(computation.module())
 
 

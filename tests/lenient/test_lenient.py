@@ -163,7 +163,7 @@ ENTRY e {
 
 def test_optimize_repairs_in_place() -> None:
     module = hlo.parse(REFUSED["a tuple of one from reduce"])
-    hlo.optimize(module, "dce", verify="lenient")
+    hlo.optimize(module, "dce", verify="lenient", inplace=True)
     verify(module)
 
 

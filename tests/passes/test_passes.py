@@ -250,8 +250,11 @@ def test_verify_each_says_which_pass_broke_the_module() -> None:
 
 def test_optimize_runs_the_default_pipeline() -> None:
     module = hlo.parse(TEXT)
-    assert hlo.optimize(module, validate=True) is module
-    assert len(module.entry) == 3
+    before = str(module)
+    optimized = hlo.optimize(module, validate=True)
+    assert len(optimized.entry) == 3 and str(module) == before
+    assert hlo.diff(module, optimized)
+    assert hlo.optimize(module, inplace=True) is module and str(module) == str(optimized)
 
 
 def test_the_default_pipeline_is_a_word_of_pipelines() -> None:

@@ -82,8 +82,10 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "proto": {"text"},
         "stablehlo": {"text"},
         "builder": {"text"},
-        "jax": {"proto"},
+        "jax": {"proto", "tree_mismatch"},
+        "tree_mismatch": set(),
         "sources": {"text", "proto", "stablehlo"},
+        "programs": {"jax", "sources"},
     },
     # The interface of a machine lies below the kernels, the machines that have them above.
     "codegen": {

@@ -139,7 +139,7 @@ def test_first_divergence(module: hlo.Module) -> None:
     found = hlo.first_divergence(
         module, np.array([-2, -4], np.float32), against=other, backend="reference"
     )
-    assert found is not None and "part at z (log)" in repr(found)
+    assert found is not None and "at z (log)" in repr(found)
     text = shown(found)
     assert HOSTILE in text and "operandy" in text and "expected" in text
 
@@ -183,3 +183,39 @@ def test_tables() -> None:
     found = table(["name", "none", "n"], [["<&", "", "1"]], count=4)
     assert html.escape("<&") in found and "none" not in found and "and 3 more" in found
     assert cut("x" * 300) == "x" * 200 + "... (100 more characters)"
+
+
+def _document(value: Any) -> str:
+    checker = _Checker()
+    checker.feed(value._repr_html_())
+    checker.close()
+    assert not checker.open
+    return checker.text
+
+
+def test_costs_and_statistics() -> None:
+    module = hlo.parse(TEXT)
+    text = _document(module.cost())
+    assert "2 operations, 2 transcendentals" in text and "zlogf32[2]" in text
+    text = _document(module.stats())
+    assert "5 instructions" in text and "4 opcodes" in text and "half" in text
+    many = "".join(f"  y{n} = f32[2] negate(x)\n" for n in range(ROWS + 5))
+    long = f"ENTRY e {{\n  x = f32[2] parameter(0)\n{many}  ROOT z = f32[2] abs(x)\n}}"
+    assert "and 7 more" in _document(hlo.parse(f"HloModule m\n{long}").cost())
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+def test_executables(backend: str) -> None:
+    module = hlo.parse("""HloModule m
+    ENTRY e { p = (f32[2], s32[]) parameter(0)  x = f32[2] get-tuple-element(p), index=0
+      ROOT y = f32[2] abs(x) }""")
+    text = _document(hlo.compile(module, backend=backend))
+    assert "parameterp.0f32[2]" in text and "parameterp.1s32[]" in text
+    assert "resultout0f32[2]" in text
+
+
+def test_executables_on_several_devices() -> None:
+    module = hlo.parse("""HloModule m ENTRY e {
+      x = f32[4] parameter(0), sharding={devices=[2]<=[2]}  ROOT y = f32[4] sqrt(x) }""")
+    text = _document(hlo.compile(module, devices=2))
+    assert "on 2 devices" in text and "parameterxf32[4]" in text

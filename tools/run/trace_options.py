@@ -132,6 +132,7 @@ class TraceFlags:
         import json
 
         from hlo.debug.trace.selection import Selection
+        from hlo.debug.trace.stored import STORED_ONLY
         from hlo.debug.trace.tracing import trace_values
         from hlo.io.files import write_text
 
@@ -140,7 +141,7 @@ class TraceFlags:
         select = Selection.of(self.only)
         trace = trace_values(module, values, select=select, arrays=whole, **options)
         for text in trace.notes:
-            note(text)
+            note(f"{text} (--trace-only)" if text == STORED_ONLY else text)
         if not trace.values:
             note("nothing was traced: no instruction that ran matches")
         report: dict[str, Any] = {"trace": trace.to_json()}

@@ -91,8 +91,8 @@ def copies_of(module: Module, devices: int) -> int:
     if devices % own:
         raise HloError.at(
             "bad-value",
-            f"devices={devices}: the module is for {own} devices ({replicas} x {partitions}, "
-            "replicas and partitions), of which that is no multiple",
+            f"devices={devices}: {devices} is not a multiple of the module's {own} devices "
+            f"({replicas} x {partitions}, replicas and partitions)",
             None, f"devices={own} runs it as it is, a multiple adds replicas",
         )  # fmt: skip
     return devices // own

@@ -17,6 +17,7 @@ from hlo.debug.difference.record import Pattern, Record
 from hlo.debug.difference.sites import Sites
 from hlo.debug.difference.text import report
 from hlo.debug.difference.words import words
+from hlo.frontends.programs import module_of
 from hlo.ir import Module
 from hlo.ir.module import need_module
 from hlo.lenient import verified
@@ -45,13 +46,14 @@ class Difference(Record):
 
 
 def diff(
-    left: Module, right: Module, *, metadata: bool = False, by_name: bool = False,
+    left: Any, right: Any, *, metadata: bool = False, by_name: bool = False,
     machine: Machine | None = None, names: tuple[str, str] | None = None,
 ) -> Difference:  # fmt: skip
     """Return what changed from one module to another, matched by structure and not by names.
 
     Args:
-        left, right: the modules, which stay as they are.
+        left, right: the modules, which stay as they are; names of files, as of `hlo.load`; or
+            programs of JAX that have their arguments, as of `hlo.from_jax`.
         metadata: whether where instructions come from counts: framework operations, source lines.
         by_name: whether names are evidence of which instructions are the same, as they are where
             passes made one module of the other.
@@ -73,6 +75,7 @@ def diff(
     >>> bool(hlo.diff(left, hlo.parse(str(left))))
     False
     """
+    left, right = module_of(left), module_of(right)
     for module in (left, right):
         need_module(module)
     left, right = verified(left, "lenient"), verified(right, "lenient")

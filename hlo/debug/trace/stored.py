@@ -42,6 +42,9 @@ from hlo.values.types import ArrayShape, ElementType, complex_part
 # Events that the buffer holds.
 _EVENTS = 1 << 13
 
+STORED_ONLY = "only values that native code stores are shown; selected ones also inside of kernels"
+"""The note of a trace without a selection."""
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -262,10 +265,7 @@ class _Collector:
         self.take()
         series = [self._records(number, rows) for number, rows in self._rows.items()]
         notes = notes_of(series)
-        notes.append(
-            "shown is what native code stores; --trace-only shows what is computed inside of "
-            "kernels, too"
-        )
+        notes.append(STORED_ONLY)
         for what, count in self._probes.skipped.items():
             if count:
                 notes.append(f"left out: {count} {what}")
