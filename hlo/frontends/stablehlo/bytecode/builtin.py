@@ -18,40 +18,38 @@ _BARE = re.compile(r"[A-Za-z_][\w$.]*")
 UNIT = Value("unit", True)
 
 
-def array(values: list[Value]) -> Value:
-    """Return a list as an attribute."""
+def read_array(r: Reader, s: Stream) -> Value:
+    """Return a list of attributes."""
+    values = r.attributes(s)
     return Value(f"[{', '.join(v.text for v in values)}]", values)
 
 
-def dictionary(pairs: dict[str, Value]) -> Value:
-    """Return a dictionary as an attribute."""
-    names = ((k if _BARE.fullmatch(k) else string(k), v) for k, v in pairs.items())
-    words = (f"{name} = {v.text}" if v is not UNIT else name for name, v in names)
-    return Value(f"{{{', '.join(words)}}}", pairs)
-
-
-def _array(r: Reader, s: Stream) -> Value:
-    return array(r.attributes(s))
-
-
-def _dictionary(r: Reader, s: Stream) -> Value:
+def read_dictionary(r: Reader, s: Stream) -> Value:
+    """Return a dictionary of attributes."""
     pairs: dict[str, Value] = {}
     for _ in range(s.count()):
         key = r.attribute(s)
         if not isinstance(key.value, str):
             fail("a key of a dictionary is not a string", s.pos)
         pairs[key.value] = r.attribute(s)
-    return dictionary(pairs)
+    names = ((k if _BARE.fullmatch(k) else string(k), v) for k, v in pairs.items())
+    words = (f"{name} = {v.text}" if v is not UNIT else name for name, v in names)
+    return Value(f"{{{', '.join(words)}}}", pairs)
 
 
-def text_attribute(r: Reader, s: Stream) -> Value:
+def read_type_attribute(r: Reader, s: Stream) -> Value:
+    """Return a type that is an attribute."""
+    return r.type(s)
+
+
+def read_string(r: Reader, s: Stream) -> Value:
     """Return a string."""
     value = r.string(s)
     return Value(string(value), value)
 
 
 def _typed_string(r: Reader, s: Stream) -> Value:
-    found = text_attribute(r, s)
+    found = read_string(r, s)
     r.type(s)
     return found
 
@@ -64,10 +62,6 @@ def _symbol(r: Reader, s: Stream) -> Value:
 def _nested_symbol(r: Reader, s: Stream) -> Value:
     root = r.attribute(s)
     return Value("::".join([f"@{root.text}", *(v.text for v in r.attributes(s))]))
-
-
-def _type(r: Reader, s: Stream) -> Value:
-    return r.type(s)
 
 
 def _unit(r: Reader, s: Stream) -> Value:
@@ -130,8 +124,9 @@ def _unknown(r: Reader, s: Stream) -> Value:
 
 
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
-    0: _array, 1: _dictionary, 2: text_attribute, 3: _typed_string, 4: _symbol, 5: _nested_symbol,
-    6: _type, 7: _unit, 8: _integer, 10: _call_site, 11: _file, 12: _fused,
+    0: read_array, 1: read_dictionary, 2: read_string, 3: _typed_string, 4: _symbol,
+    5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer,
+    10: _call_site, 11: _file, 12: _fused,
     13: _fused_with_metadata, 14: _named, 15: _unknown, 22: _file_range,
 }  # fmt: skip
 
@@ -139,24 +134,36 @@ _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
 # --- types --------------------------------------------------------------------------------------
 
 
-def function(inputs: list[Value], results: list[Value]) -> Value:
+def read_function_type(r: Reader, s: Stream) -> Value:
     """Return the type of a function."""
-    sides = [", ".join(t.text for t in side) for side in (inputs, results)]
-    return Value(f"({sides[0]}) -> ({sides[1]})", (inputs, results))
+    sides = [", ".join(t.text for t in r.types(s)) for _ in range(2)]
+    return Value(f"({sides[0]}) -> ({sides[1]})")
 
 
-def tuple_of(elements: list[Value]) -> Value:
-    """Return the type of a tuple."""
-    return Value(f"tuple<{', '.join(t.text for t in elements)}>")
+def read_complex_type(r: Reader, s: Stream) -> Value:
+    """Return the type of complex numbers."""
+    return Value(f"complex<{r.type(s).text}>")
 
 
-def tensor(dims: list[int], element: Value, encoding: str = "") -> Value:
+def read_tensor_type(r: Reader, s: Stream, encoding: str = "") -> Value:
     """Return the type of an array; its value is the element type and the sizes."""
-    sizes = "".join("?x" if d == DYNAMIC else f"{d}x" for d in dims)
-    return Value(f"tensor<{sizes}{element.text}{encoding}>", (element.text, tuple(dims)))
+    dims = s.signed_list()
+    sizes = "".join("?x" if d == _DYNAMIC else f"{d}x" for d in dims)
+    element = r.type(s).text
+    return Value(f"tensor<{sizes}{element}{encoding}>", (element, tuple(dims)))
 
 
-DYNAMIC = -(1 << 63)
+def read_tensor_type_with_encoding(r: Reader, s: Stream) -> Value:
+    """Return the type of an array with bounds."""
+    return read_tensor_type(r, s, f", {r.attribute(s).text}")
+
+
+def read_tuple_type(r: Reader, s: Stream) -> Value:
+    """Return the type of a tuple."""
+    return Value(f"tuple<{', '.join(t.text for t in r.types(s))}>")
+
+
+_DYNAMIC = -(1 << 63)
 
 
 def _integer_type(r: Reader, s: Stream) -> Value:
@@ -164,38 +171,15 @@ def _integer_type(r: Reader, s: Stream) -> Value:
     return Value(f"{('', 's', 'u', '')[word & 3]}i{word >> 2}", word >> 2)
 
 
-def _function(r: Reader, s: Stream) -> Value:
-    inputs = r.types(s)
-    return function(inputs, r.types(s))
-
-
-def _complex(r: Reader, s: Stream) -> Value:
-    return Value(f"complex<{r.type(s).text}>")
-
-
-def _tensor(r: Reader, s: Stream) -> Value:
-    dims = s.signed_list()
-    return tensor(dims, r.type(s))
-
-
-def _tensor_with_encoding(r: Reader, s: Stream) -> Value:
-    encoding = r.attribute(s).text
-    dims = s.signed_list()
-    return tensor(dims, r.type(s), f", {encoding}")
-
-
-def _tuple(r: Reader, s: Stream) -> Value:
-    return tuple_of(r.types(s))
-
-
 def _word(text: str) -> Callable[[Reader, Stream], Value]:
     return lambda r, s: Value(text)
 
 
 _TYPES: dict[int, Callable[[Reader, Stream], Value]] = {
-    0: _integer_type, 1: _word("index"), 2: _function, 3: _word("bf16"), 4: _word("f16"),
-    5: _word("f32"), 6: _word("f64"), 9: _complex, 12: _word("none"), 13: _tensor,
-    14: _tensor_with_encoding, 15: _tuple,
+    0: _integer_type, 1: _word("index"), 2: read_function_type, 3: _word("bf16"), 4: _word("f16"),
+    5: _word("f32"), 6: _word("f64"), 9: read_complex_type, 12: _word("none"), 13: read_tensor_type,
+    14: read_tensor_type_with_encoding,
+    15: read_tuple_type,
 }  # fmt: skip
 
 

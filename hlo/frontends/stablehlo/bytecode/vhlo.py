@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from hlo.frontends.stablehlo.bytecode.builtin import (
-    array,
     decoder,
-    dictionary,
-    function,
-    tensor,
-    text_attribute,
-    tuple_of,
+    read_array,
+    read_complex_type,
+    read_dictionary,
+    read_function_type,
+    read_string,
+    read_tensor_type,
+    read_tensor_type_with_encoding,
+    read_tuple_type,
+    read_type_attribute,
 )
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
 from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
@@ -50,23 +53,9 @@ def _api_version(r: Reader, s: Stream) -> Value:
     return Value(f"{number} : i32", number)
 
 
-def _array(r: Reader, s: Stream) -> Value:
-    return array(r.attributes(s))
-
-
 def _boolean(r: Reader, s: Stream) -> Value:
     value = bool(s.varint())
     return Value("true" if value else "false", value)
-
-
-def _dictionary(r: Reader, s: Stream) -> Value:
-    pairs: dict[str, Value] = {}
-    for _ in range(s.count()):
-        key = r.attribute(s)
-        if not isinstance(key.value, str):
-            fail("a key of a dictionary is not a string", s.pos)
-        pairs[key.value] = r.attribute(s)
-    return dictionary(pairs)
 
 
 def _float(r: Reader, s: Stream) -> Value:
@@ -148,10 +137,6 @@ def _bytes_of_bits(raw: bytes, count: int) -> bytes:
     return bytes(values[:1] if (values == values[:1]).all() else values)
 
 
-def _type(r: Reader, s: Stream) -> Value:
-    return r.type(s)
-
-
 def _type_extensions(r: Reader, s: Stream) -> Value:
     bounds = ", ".join("?" if b < 0 else str(b) for b in s.signed_list())
     return Value(f"#stablehlo.bounds<{bounds}>")
@@ -197,12 +182,12 @@ def _mesh_groups(r: Reader, s: Stream) -> Value:
 
 
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
-    1: _array,
+    1: read_array,
     2: _boolean,
     3: _enumeration("comparison_direction", "EQ", "NE", "GE", "GT", "LE", "LT"),
     4: _enumeration("comparison_type", "NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
     5: _api_version,
-    6: _dictionary,
+    6: read_dictionary,
     7: _enumeration("fft_type", "FFT", "IFFT", "RFFT", "IRFFT"),
     8: _float,
     9: _integer,
@@ -210,10 +195,10 @@ _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
     11: _enumeration("precision", "DEFAULT", "HIGH", "HIGHEST"),
     12: _enumeration("rng_algorithm", "DEFAULT", "THREE_FRY", "PHILOX"),
     13: _enumeration("rng_distribution", "UNIFORM", "NORMAL", first=1),
-    14: text_attribute,
+    14: read_string,
     15: _tensor_attribute,
     16: _enumeration("transpose", "TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
-    17: _type,
+    17: read_type_attribute,
     18: _type_extensions,
     19: _enumeration("result_accuracy_mode", "DEFAULT", "HIGHEST", "TOLERANCE"),
     20: _result_accuracy,
@@ -225,30 +210,6 @@ _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
 }
 
 # --- types --------------------------------------------------------------------------------------
-
-
-def _complex(r: Reader, s: Stream) -> Value:
-    return Value(f"complex<{r.type(s).text}>")
-
-
-def _function(r: Reader, s: Stream) -> Value:
-    inputs = r.types(s)
-    return function(inputs, r.types(s))
-
-
-def _tensor(r: Reader, s: Stream) -> Value:
-    dims = s.signed_list()
-    return tensor(dims, r.type(s))
-
-
-def _tensor_with_encoding(r: Reader, s: Stream) -> Value:
-    encoding = r.attribute(s).text
-    dims = s.signed_list()
-    return tensor(dims, r.type(s), f", {encoding}")
-
-
-def _tuple(r: Reader, s: Stream) -> Value:
-    return tuple_of(r.types(s))
 
 
 def _unranked(r: Reader, s: Stream) -> Value:
@@ -310,14 +271,14 @@ def _bfloat16() -> str:
 
 _TYPES: dict[int, Callable[..., Value]] = {
     0: _word("i1", 1),
-    1: _complex,
+    1: read_complex_type,
     2: _word("bf16", 16, _bfloat16()),
     3: _word("f16", 16, "float16"),
     4: _word("f32", 32, "float32"),
     5: _word("f64", 64, "float64"),
     6: _word("f8E4M3FN"),
     7: _word("f8E5M2"),
-    8: _function,
+    8: read_function_type,
     9: _word("index", 64),
     10: _word("i4", 4),
     11: _word("i8", 8),
@@ -329,10 +290,10 @@ _TYPES: dict[int, Callable[..., Value]] = {
     17: _word("ui16", 16),
     18: _word("ui32", 32),
     19: _word("ui64", 64),
-    20: _tensor,
-    21: _tensor_with_encoding,
+    20: read_tensor_type,
+    21: read_tensor_type_with_encoding,
     22: _word("!stablehlo.token"),
-    23: _tuple,
+    23: read_tuple_type,
     24: _quantized,
     25: _unranked,
     27: _word("f8E4M3FNUZ"),
