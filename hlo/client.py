@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hlo.analysis.devices import devices_of
+from hlo.analysis.strict_math import ask_for_strict_math
 from hlo.api import parameters_of, verify
 from hlo.compiler.backends import LoadedModule, Run, Start, machine_of, need_name
 from hlo.compiler.partition import Partition, partition
@@ -132,6 +133,7 @@ class Client:
         world: the ranks of an MPI run, `hlo.mpi.World()`: the client has their devices, and every
             rank runs the same program on those of its own, with its own data. All ranks make the
             client, compile, and execute the same in the same order.
+        strict: as for `hlo.compile`, of all programs.
 
     Attributes:
         device_count: how many devices there are, on all ranks.
@@ -155,6 +157,7 @@ class Client:
         self, device_count: int = 1, *, backend: str = "compiled", host: Host | None = None,
         threads: int | None = None, cache: bool = True,
         passes: str | Sequence[object] = "default", world: World | None = None,
+        strict: bool = False,
     ) -> None:  # fmt: skip
         if world is not None:
             device_count = world.device_count
@@ -172,6 +175,7 @@ class Client:
         self.backend = backend
         self.hosts = [Host(shared.custom_calls, shared.libraries) for _ in self.devices]
         self._busy = {device: threading.Lock() for device in self.devices}
+        self._is_strict = strict
         self._options: dict[str, Any] = {"threads": threads, "cache": cache, "passes": passes}
         self._compiled: WeakKeyDictionary[
             XlaComputation, dict[tuple[int, int], LoadedExecutable]
@@ -304,6 +308,8 @@ class Client:
         for key, count in (("replica_count", num_replicas), ("num_partitions", num_partitions)):
             if count is not None:
                 module.attrs[key] = count
+        if self._is_strict:
+            ask_for_strict_math(module)
         with nullcontext() if self._world is None else self._world.settled(program=str(module)):
             verify(module)
         if self.backend == "compiled":

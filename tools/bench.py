@@ -15,6 +15,7 @@ from .command_line.common import (
     function_option,
     progress,
     source_file,
+    strict_math_option,
 )
 
 
@@ -23,7 +24,8 @@ from .command_line.common import (
 @click.argument("other", required=False)
 @click.option(
     "--vs", metavar="OPTIONS",
-    help="Compare with the same file run otherwise: `xla`, or 'passes=.. threads=..'.",
+    help="Compare with the same file run otherwise: `xla`, or 'passes=.. threads=.. "
+    "strict-math=on'.",
 )  # fmt: skip
 @click.option(
     "--baseline-python", metavar="PYTHON",
@@ -46,12 +48,14 @@ from .command_line.common import (
     metavar="S", help="Stop after so many seconds in any case.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+@strict_math_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result or errors as JSON.")
 @function_option
 @common_options
 def main(
     file: str, other: str | None, vs: str | None, baseline_python: str | None, passes: str,
-    threads: int | None, precision: float, max_time: float, seed: int, as_json: bool,
+    threads: int | None, precision: float, max_time: float, seed: int, strict_math: bool,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Measure a run of the module in FILE on random inputs, or compare two: with OTHER, --vs or
     --baseline-python.
@@ -75,6 +79,7 @@ def main(
             found = bench(
                 sides[0] or file, other=sides[1], vs=vs, passes=passes, threads=threads,
                 baseline_python=baseline_python, precision=precision, max_time=max_time, seed=seed,
+                strict=strict_math,
             )  # fmt: skip
     except HloError as e:
         return fail(e, file, as_json=as_json)

@@ -19,6 +19,7 @@ from .command_line.common import (
     load,
     note,
     progress,
+    strict_math_option,
     verify_option,
 )
 from .command_line.options import Option
@@ -113,6 +114,7 @@ class _CompileTool(Tool):
               "products is the fastest on this machine; results are the same.")  # fmt: skip
 @click.option("--tuning", metavar="FILE",
               help="The tuning file: written with --tune, read otherwise.")  # fmt: skip
+@strict_math_option
 @verify_option
 @click.option("--json", "as_json", is_flag=True, cls=Option, excludes=["--output -"],
               help="Print the files written, or errors, as JSON on stdout.")  # fmt: skip
@@ -123,7 +125,7 @@ def main(
     example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
     embed: str | None, debug_info: bool, linker: str, passes: str, verify: str,
     constants: str | None, weights: tuple[str, ...], tune: float | None, tuning: str | None,
-    as_json: bool,
+    strict_math: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -168,7 +170,7 @@ def main(
         written, code = _compile(
             file, _Outputs(outputs, shown_kind, header, example, symbol, linker, embed == "cubin"),
             (triple, cpu, features), debug_info, passes, verify, constants, weights,
-            (tune, tuning),
+            (tune, tuning), strict_math,
         )  # fmt: skip
         if example is not None:
             make_folder(example)
@@ -243,7 +245,7 @@ class _Outputs:
 def _compile(
     file: str, outputs: _Outputs, target: tuple[str | None, str | None, str], debug_info: bool,
     passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
-    tuned: tuple[float | None, str | None],
+    tuned: tuple[float | None, str | None], strict_math: bool,
 ) -> tuple[dict[str, bytes], Code | GpuCode]:  # fmt: skip
     """Return what to write, by path."""
     from hlo.analysis.devices import needs_partitioning, unused_devices
@@ -257,7 +259,7 @@ def _compile(
     kinds = outputs.kinds(machines)
     symbol = outputs.symbol
     with progress(f"hlo-compile {file}"):
-        module = load(file)
+        module = load(file, strict_math=strict_math)
         if constants is not None:
             fill(module, constants)
         if weights:

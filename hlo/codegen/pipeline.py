@@ -14,6 +14,7 @@ import numpy as np
 from hlo.analysis.cost import Cost, cost_of
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
+from hlo.analysis.strict_math import has_strict_math
 from hlo.codegen import report
 from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.collectives.descriptor import Described
@@ -25,10 +26,13 @@ from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
 from hlo.codegen.llvm import ModuleBuilder
 from hlo.codegen.lower.prepare import flatten
 from hlo.codegen.lower.relayout import without_buffers
+from hlo.codegen.lower.strict import round_once
+from hlo.codegen.plan.contraction import mark_terms
 from hlo.codegen.plan.kernel_order import order_kernels
 from hlo.codegen.plan.liveness import Liveness, Path, live_ranges
 from hlo.codegen.plan.parts import read_parts_in_place
 from hlo.codegen.plan.roles import FusionRules, assign_roles, end_reductions, fuse_siblings
+from hlo.codegen.plan.tree import computations_of
 from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
@@ -79,7 +83,7 @@ class PlannedProgram:
     entry: the flattened computation tree, and of its instructions: roles, plans, the kernels of
     each, and live, their live ranges. assignment: buffers and commands. result: the shape of the
     result, with the dimensions that vary. device_counts: the numbers of replicas and partitions
-    that it is for.
+    that it is for. is_strict: whether code is to round as `hlo.codegen.lower.strict` says.
     """
 
     entry: Computation
@@ -89,6 +93,7 @@ class PlannedProgram:
     assignment: BufferAssignment
     result: Shape
     device_counts: tuple[int, int]
+    is_strict: bool = False
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -154,10 +159,16 @@ def plan_program(
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
     result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
     device_counts = comp.module.device_counts if comp.module is not None else (1, 1)
+    is_strict = comp.module is not None and has_strict_math(comp.module)
     if may_be_dynamic(comp):
         comp, result, aliases = with_sizes(comp, aliases)
     # One tree: calls and fusions inlined, operations expanded, one caller for each computation.
     entry = flatten(comp)
+    # What is rounded.
+    if is_strict:
+        round_once(list(computations_of(entry)))
+    else:
+        mark_terms(entry)
     observe("flat", lambda: report.tree(entry))
     # Fusion: what is a kernel of its own, and what is computed inside of others.
     rules = FusionRules(
@@ -190,7 +201,7 @@ def plan_program(
     observe("buffers", lambda: report.buffers(assignment))
     observe("commands", lambda: report.commands(assignment.entry))
     return PlannedProgram(
-        entry, roles, plans, live, assignment, without_buffers(result), device_counts
+        entry, roles, plans, live, assignment, without_buffers(result), device_counts, is_strict
     )
 
 
@@ -215,7 +226,7 @@ def write_program(
         target.triple, target.data_layout, pointer_bits=target.pointer_bits,
         has_half_conversion=target.has_half_conversion,
         has_float_maximum=target.has_float_maximum, folds_loops=target.folds_loops,
-        is_located=is_located, is_watched=is_watched, known=known,
+        is_located=is_located, is_watched=is_watched, is_strict=planned.is_strict, known=known,
     )  # fmt: skip
     functions = ElementFunctions(module, target)
     emitter = EntryEmitter(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hlo.analysis.devices import devices_of, unused_devices
 from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
+from hlo.analysis.strict_math import has_strict_math
 from hlo.compiler.lowering import Clock, parameters_of
 from hlo.compiler.planned import Backend, Call, Execute, Loaded, PlannedBackend, Run, Start
 from hlo.errors import HloError
@@ -49,6 +50,8 @@ BUILT_IN = (NATIVE, REFERENCE, GPU, GPU_EMULATED)
 
 class Interpreter(Backend):
     """The reference interpreter, which runs the module itself, without passes."""
+
+    has_strict_math = True
 
     def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
         with clock("verify"):
@@ -265,6 +268,8 @@ def load(
     """
     clock = clock or Clock()
     found, said = _found(backend, store)
+    if has_strict_math(module) and not found.has_strict_math:
+        raise HloError.at("unsupported", f"backend {backend!r} has no strict arithmetic")
     if said:
         with _guarded(said):
             loaded = found.load(module, passes, verify, clock)

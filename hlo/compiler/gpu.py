@@ -118,6 +118,8 @@ class GpuBackend(Backend):
     store: where programs are kept beyond this process.
     """
 
+    has_strict_math = True
+
     def __init__(self, machine: Machine, store: Cache | None = None) -> None:
         self._machine, self._store = machine, store
 

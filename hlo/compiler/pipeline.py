@@ -56,6 +56,7 @@ def compile(
     host: Host | None = None,
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
+    strict: bool = False,
 ) -> ShardedExecutable: ...
 @overload
 def compile(
@@ -71,6 +72,7 @@ def compile(
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
     tune: float | str | Path | None = None,
+    strict: bool = False,
 ) -> Executable: ...
 @overload
 def compile(
@@ -83,6 +85,7 @@ def compile(
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
     device_results: bool = False,
+    strict: bool = False,
 ) -> Executable | LoadedModule: ...
 def compile(
     module: Any,
@@ -99,6 +102,7 @@ def compile(
     tune: float | str | Path | None = None,
     devices: int | None = None,
     device_results: bool = False,
+    strict: bool = False,
 ) -> Executable | LoadedModule | ShardedExecutable:
     """Return a function that runs a module, as native code for this processor by default.
 
@@ -130,6 +134,10 @@ def compile(
             this process; without it shardings are ignored.
         device_results: leave results of a GPU in its memory, as `hlo.gpu.arrays.DeviceArray`; they
             are left there anyway where an argument is there.
+        strict: strict arithmetic, as if the module asked for it by
+            `frontend_attributes={hlo.strict_math="true"}`: nothing is contracted or reassociated,
+            functions and sums of f32 and narrower types are computed in f64 and rounded once, as
+            the interpreter does; slower.
 
     Returns:
         An `hlo.runtime.executable.Executable`, for another backend an
@@ -148,6 +156,7 @@ def compile(
     >>> run([[1, 2, 3], [4, 5, 6]], np.ones(3, np.float32))
     array([ 6., 15.], dtype=float32)
     """
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.frontends.programs import module_of
     from hlo.frontends.text import print_module
     from hlo.host import Host
@@ -164,8 +173,11 @@ def compile(
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
         tune=(tune, float | int | str | Path | None), devices=(devices, int | None),
-        device_results=(device_results, bool),
+        device_results=(device_results, bool), strict=(strict, bool),
     )  # fmt: skip
+    if strict:
+        module = module.clone()
+        ask_for_strict_math(module)
     if not isinstance(passes, str):
         from hlo.passes.default import pipeline_text
 
@@ -271,6 +283,7 @@ def compile_text(
     passes: str = "default",
     constants: Constants | None = None,
     verify: str = "strict",
+    strict: bool = False,
 ) -> Executable:
     """Return a function that runs the module in the content of a file, text or proto.
 
@@ -279,17 +292,23 @@ def compile_text(
     """
 
     def module(clock: Clock) -> Module:
+        from hlo.analysis.strict_math import ask_for_strict_math
         from hlo.frontends.sources import read_module
 
         with clock("parse"):
             read = read_module(text, name)
+        if strict:
+            ask_for_strict_math(read)
         if constants is not None:
             with clock("fill constants"):
                 constants.fill(read)
         return read
 
     def key() -> bytes:
-        return text if constants is None else text + b"\0" + constants.key()
+        added = [b"strict math"] * strict
+        if constants is not None:
+            added.append(constants.key())
+        return b"\0".join([text, *added])
 
     return _compile(key, module, _store(cache), threads, features, host, passes, verify, None)
 
@@ -484,13 +503,15 @@ def build(
         from hlo.analysis.devices import devices_of, unused_devices
         from hlo.analysis.domains import domains_of
         from hlo.analysis.elided import elided_constants
+        from hlo.analysis.strict_math import has_strict_math
         from hlo.codegen.targets.cpu import cpu_target
 
     target = cpu_target(machine.triple, machine.data_layout, machine.features, choices)
     known = None
     if instrumentation is None and choices is None:
         # What is kept beyond this process may be from another version of this package.
-        context = (*machine.names, __version__, sources() if store is not None else "")
+        version = sources() if store is not None else ""
+        context = (*machine.names, __version__, version, str(has_strict_math(module)))
         known = KeptFunctions("\n".join(context), store)
     emitted = emit(
         module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify,

@@ -51,7 +51,13 @@ class Loaded:
 
 
 class Backend(ABC):
-    """A machine that runs modules."""
+    """A machine that runs modules.
+
+    has_strict_math: it rounds as `hlo.compile(..., strict=True)` promises where a module asks for
+    that, which `hlo.analysis.strict_math.has_strict_math` tells.
+    """
+
+    has_strict_math = False
 
     @abstractmethod
     def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hlo.analysis.strict_math import has_strict_math
 from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.passes.analyses import Analyses
@@ -83,6 +84,7 @@ class _Runner:
         self.runs: list[PassRun] = []
         self._module = module
         self._observers = observers
+        self._is_exact = has_strict_math(module)
         # Observers run with the cycle collector, see `run_pipeline`.
         self._pause = collector_paused if observers else nullcontext
         self._analyses = Analyses()
@@ -108,7 +110,7 @@ class _Runner:
         module = self._module
         for observer in self._observers:
             observer.before(module, step)
-        rewrites = Rewrites(analyses=self._analyses)
+        rewrites = Rewrites(analyses=self._analyses, is_exact=self._is_exact)
         before, start = self._count, time.perf_counter()
         verification = Verification(module, step.spec) if step.spec.is_of_user else None
         with self._pause():

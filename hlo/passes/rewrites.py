@@ -28,12 +28,16 @@ class Rewrites:
     without asking breaks that, and is taken to have changed nothing.
 
     Attributes:
+        is_exact: approximate changes are refused: the module asks for strict arithmetic.
         notes: what the user should know, a line each.
         analyses: what is known of the module as the pass finds it.
     """
 
-    def __init__(self, limit: int | None = None, analyses: Analyses | None = None) -> None:
+    def __init__(
+        self, limit: int | None = None, analyses: Analyses | None = None, *, is_exact: bool = False
+    ) -> None:
         self.limit = limit
+        self.is_exact = is_exact
         self.analyses = Analyses() if analyses is None else analyses
         self.log: list[Rewrite] = []
         self.notes: list[str] = []
@@ -43,6 +47,8 @@ class Rewrites:
 
         approximate: the change reassociates, or rounds elsewhere: results may differ by rounding.
         """
+        if approximate and self.is_exact:
+            return False
         if self.limit is not None and len(self.log) >= self.limit:
             return False
         self.log.append(Rewrite(rule, inst.name, approximate))

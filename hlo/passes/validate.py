@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hlo.analysis.devices import devices_of
+from hlo.analysis.strict_math import has_strict_math
 from hlo.errors import HloError
 from hlo.eval import interpret, interpret_devices
 from hlo.ir import Module
@@ -145,7 +146,7 @@ class Validate:
     def _after(self, step: Step, limit: int, approximate: bool) -> str | None:
         assert self._before is not None
         module = self._before.clone()
-        run_pass(step, module, Rewrites(limit))
+        run_pass(step, module, Rewrites(limit, is_exact=has_strict_math(module)))
         return self._difference(module, approximate)
 
 

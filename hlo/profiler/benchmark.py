@@ -48,6 +48,7 @@ class Side:
     file: its name, or that of the module in it. path: where it is. backend: `compiled`, or `xla`
     through jaxlib. python: the interpreter whose package runs it, by default this one. threads: by
     default one for each processor that is used. inputs: a file of arrays; random ones without it.
+    strict: with strict arithmetic.
     """
 
     file: str
@@ -57,6 +58,7 @@ class Side:
     threads: int | None = None
     python: str = ""
     inputs: str = ""
+    strict: bool = False
 
     def __str__(self) -> str:
         parts = [self.file]
@@ -65,6 +67,7 @@ class Side:
         if self.passes != "default":
             parts.append(f"passes={self.passes or 'none'}")
         parts += [f"threads={self.threads}"] if self.threads else []
+        parts += ["strict-math=on"] if self.strict else []
         return " ".join(parts + ([f"({self.python})"] if self.python else []))
 
 
@@ -189,7 +192,8 @@ def duration(seconds: float) -> str:
 def bench(
     module: Any, *args: Any, other: Any = None, vs: str | None = None,
     passes: str = "default", threads: int | None = None, baseline_python: str | None = None,
-    precision: float = 0.01, max_time: float = 30.0, seed: int = 0, **named: Any,
+    precision: float = 0.01, max_time: float = 30.0, seed: int = 0, strict: bool = False,
+    **named: Any,
 ) -> Comparison:  # fmt: skip
     """Measure a run of a module, or compare two sides in turns.
 
@@ -199,7 +203,8 @@ def bench(
         args: as of `hlo.interpret`, or none at all for random ones. A second module or file in
             place of them is `other`.
         other: a second module, file or program of JAX to compare with.
-        vs: what else runs in comparison: `xla`, or options `passes=..` and `threads=..`.
+        vs: what else runs in comparison: `xla`, or options `passes=..`, `threads=..` and
+            `strict-math=on` (or `off`).
         passes: the pipeline, as for `hlo.compile`.
         threads: how many work on a run, each on a processor of its own; by default all.
         baseline_python: an interpreter with another version of this package to compare with.
@@ -207,6 +212,7 @@ def bench(
             it.
         max_time: seconds after which to stop in any case.
         seed: of random inputs.
+        strict: strict arithmetic, as for `hlo.compile`.
         named: parameters by name, as of `hlo.interpret`.
 
     Raises:
@@ -225,7 +231,7 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="hlo-bench-") as folder:
         first = Side(*_file_of(module, args, named, Path(folder) / "module.hlo"))
         inputs = _inputs_of(first, module, args, named, Path(folder) / "inputs.npz")
-        first = replace(first, passes=passes, threads=threads, inputs=inputs)
+        first = replace(first, passes=passes, threads=threads, inputs=inputs, strict=strict)
         sides = [first]
         if other is not None:
             name, path = _file_of(other, args, named, Path(folder) / "other.hlo")
@@ -281,12 +287,17 @@ def _versus(side: Side, text: str) -> Side:
     found: dict[str, Any] = {}
     for part in text.split():
         name, sign, value = part.partition("=")
-        if not sign or name not in ("passes", "threads") or name in found:
-            hint = "xla, or passes=.. and threads=.. with a blank between"
+        name = "strict" if name == "strict-math" else name
+        if not sign or name not in ("passes", "threads", "strict") or name in found:
+            hint = "xla, or passes=.., threads=.., strict-math=on with blanks between"
             raise HloError.at("bad-value", f"--vs: {part!r} is no option of a side", None, hint)
         if name == "threads" and not (value.isdecimal() and int(value)):
             raise HloError.at("bad-value", f"--vs: threads={value} is no number of threads")
-        found[name] = int(value) if name == "threads" else value
+        if name == "strict" and value not in ("on", "off"):
+            raise HloError.at("bad-value", f"--vs: strict-math={value} is neither on nor off")
+        found[name] = value
+        if name != "passes":
+            found[name] = int(value) if name == "threads" else value == "on"
     if not found:
         raise HloError.at("bad-value", "--vs: nothing is given")
     return replace(side, **found)

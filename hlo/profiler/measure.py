@@ -116,18 +116,21 @@ def compile_profiled(
 def compile_anew(
     text: bytes, name: str, *, counters: bool, clock: Clock | None = None,
     threads: int | None = None, host: Host | None = None, passes: str = "default",
-    verify: str = "strict", constants: Constants | None = None,
+    verify: str = "strict", constants: Constants | None = None, strict: bool = False,
 ) -> Executable:  # fmt: skip
     """Return the module in the content of a file as native code that is not from the cache.
 
     name: stands for it in errors. counters: as a `ProfiledExecutable`. clock: divides the time.
-    constants: gives elided ones values. Raises HloError.
+    constants: gives elided ones values. strict: with strict arithmetic. Raises HloError.
     """
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.frontends.sources import read_module
 
     clock = clock or Clock()
     with clock("parse"):
         module = read_module(text, name)
+    if strict:
+        ask_for_strict_math(module)
     if constants is not None:
         with clock("fill constants"):
             constants.fill(module)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlo.analysis.source_location import source_location
+from hlo.errors import HloError
 from hlo.frontends.programs import takes_programs
 from hlo.ir import Instruction, Module
 from hlo.profiler.advice import suggestions
@@ -19,23 +20,27 @@ if TYPE_CHECKING:
     from hlo.codegen.entry.commands import Block
     from hlo.codegen.pipeline import PlannedProgram
     from hlo.codegen.plan.liveness import Storage
+    from hlo.codegen.targets.base import Target
 
 
 @takes_programs
 @checked
 def memory_timeline(
-    module: Module, *, passes: str = "default", verify: str = "strict", measure: bool = False
-) -> MemoryTimeline:
-    """Return what a module, compiled for this machine, holds in memory at each step of a run.
+    module: Module, *, passes: str = "default", verify: str = "strict", measure: bool = False,
+    target: str | None = None, cpu: str | None = None,
+) -> MemoryTimeline:  # fmt: skip
+    """Return what a compiled module holds in memory at each step of a run.
 
     Args:
         module: the module; it stays as it is.
         passes: the pipeline that runs first, as for `hlo.compile`.
         verify: as for `hlo.verify`.
         measure: also run it once, on random inputs, and take the high-water mark of the process.
+        target: the machine that code is for, as for `hlo-compile`; by default this one.
+        cpu: its processor, or the model of the GPU.
 
     Raises:
-        HloError: for an invalid module and pipeline, and where native code cannot run it.
+        HloError: for an invalid module, pipeline or target, and where native code cannot run it.
 
     >>> module = hlo.parse('''HloModule m ENTRY e { x = f32[64,64] parameter(0)
     ...   y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
@@ -50,10 +55,12 @@ def memory_timeline(
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
 
+    if measure and target is not None:
+        raise HloError.at("bad-value", "memory is measured on this machine: measure without target")
     optimized = verified(module, verify).clone()
     if passes:
         run_pipeline(optimized, pipeline_of(passes, fuses=False))
-    found, planned = optimized_timeline(optimized)
+    found, planned = optimized_timeline(optimized, _target(target, cpu))
     if not measure:
         return found
     from hlo.profiler.resident import measured_bytes
@@ -61,17 +68,31 @@ def memory_timeline(
     return replace(found, measured_bytes=measured_bytes(module, passes, verify, planned))
 
 
-def optimized_timeline(module: Module) -> tuple[MemoryTimeline, PlannedProgram]:
-    """Return the timeline of a module that passes have been run on, and the program it is of.
-
-    Raises HloError where native code cannot run it.
-    """
+def _target(triple: str | None, cpu: str | None) -> Target:
+    """Return the machine of these names, this one by default. Raises HloError."""
     from hlo.codegen.targets.cpu import cpu_target
-    from hlo.compiler.lowering import Clock, plan
     from hlo.runtime.jit import host_machine
 
-    machine = host_machine()
-    target = cpu_target(machine.triple, machine.data_layout, machine.features)
+    if triple is None and cpu is None:
+        machine = host_machine()
+        return cpu_target(machine.triple, machine.data_layout, machine.features)
+    from hlo.compiler.translation import machines_of
+
+    found = machines_of(triple, cpu, "")
+    return found[-1].target if isinstance(found, Sequence) else found.target
+
+
+def optimized_timeline(
+    module: Module, target: Target | None = None
+) -> tuple[MemoryTimeline, PlannedProgram]:
+    """Return the timeline of a module that passes have been run on, and the program it is of.
+
+    target: what code is for, by default this machine. Raises HloError where native code cannot run
+    it.
+    """
+    from hlo.compiler.lowering import Clock, plan
+
+    target = target or _target(None, None)
     with collector_paused():
         planned = plan(module, target, Clock(), passes="", verify="lenient")
         found = timeline_of(planned, module.name)

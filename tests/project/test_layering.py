@@ -96,7 +96,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "kernels.matmul.microkernels.record": {"llvm", "scalar", "kernels.matmul.arithmetic"},
         "targets.base": {"llvm", "choices", "kernels.matmul.microkernels.record"},
         "loops": {"llvm", "scalar", "targets.base"},
-        "plan": {"loops"},
+        "plan": {"loops", "scalar"},
         "kernels": {"llvm", "scalar", "targets.base", "loops", "plan"}
         | {"kernels.matmul.arithmetic", "kernels.matmul.microkernels.record"},
         "targets": {"llvm", "choices", "targets.base", "kernels"}

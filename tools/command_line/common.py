@@ -169,6 +169,15 @@ def verify_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)  # fmt: skip
 
 
+def strict_math_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that asks for strict arithmetic."""
+    return click.option(
+        "--strict-math", is_flag=True,
+        help="Round each operation as the interpreter does: nothing is contracted or reassociated, "
+        "functions and sums of f32 and narrower types are computed in f64. Slower.",
+    )(command)  # fmt: skip
+
+
 _FUNCTION = "hlo.function"
 
 
@@ -367,11 +376,15 @@ def modules_among(files: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def load(path: str) -> Module:
+def load(path: str, *, strict_math: bool = False) -> Module:
     """Return the module in a file, or on standard input for `-`."""
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.frontends.sources import read_module
 
-    return read_module(*read_source(path))
+    module = read_module(*read_source(path))
+    if strict_math:
+        ask_for_strict_math(module)
+    return module
 
 
 # --- progress -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ..command_line.common import (
     modules_among,
     progress,
     read_source,
+    strict_math_option,
 )
 from ..command_line.debug_options import DebugOptions
 from ..command_line.options import Option
@@ -146,8 +147,8 @@ class _OptTool(Tool):
               help="With --report FILE.html: times that `hlo-run --profile=FILE.json` measured."
 )  # fmt: skip
 @click.option("--memory", "report", flag_value="memory",
-              help="Print what the compiled module holds in memory at each step of a run: a chart, "
-              "the buffers at the peak, and what would lower it."
+              help="Print what the compiled module holds in memory at each step of a run on "
+              "--target: a chart, the buffers at the peak, and what would lower it."
 )  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
@@ -158,6 +159,7 @@ class _OptTool(Tool):
               help="With --cost: also what each kernel takes on a GPU that need not be here: "
               "a100, h100, h200 or rtx4090."
 )  # fmt: skip
+@strict_math_option
 @click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
               help="As in XLA's tool: any but `transforms` without --passes runs the default "
               "pipeline. Of GPUs, it is the --target: nvptx64, amdgcn.")  # fmt: skip
@@ -186,7 +188,7 @@ def main(
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
     input_form: str | None, network: str | None, simulate: str | None, partition_report: str | None,
-    profile: str | None, device: str | None, cpu: str | None,
+    profile: str | None, device: str | None, cpu: str | None, strict_math: bool,
     **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
@@ -231,10 +233,10 @@ def main(
     elif profile is not None:
         raise click.UsageError("--profile requires --report FILE.html.")
     elif report == "memory":
-        if target is not None:
-            raise click.UsageError("--memory is of this machine's plan: it goes without --target.")
         show_memory(files, errors, passes=flags.passes, verify=strictness, form=input_form,
-                    as_json=as_json)  # fmt: skip
+                    as_json=as_json, target=target_of(platform, target, is_for_gpu=False),
+                    cpu=cpu,
+                    strict_math=strict_math)  # fmt: skip
     else:
         stage = stage_of(platform, stage, flags.passes)
         if emit_proto:
@@ -257,7 +259,9 @@ def main(
             print_options(form, limit, rest, debug_options), as_json,
         )  # fmt: skip
         with progress(f"hlo-opt {' '.join(files)}"):
-            loads = [(file, partial(_modules, file, split, input_form)) for file in files]
+            loads = [
+                (file, partial(_modules, file, split, input_form, strict_math)) for file in files
+            ]
             _write(work, loads, errors, output, _separator(form, report, stage))
     verdicts.conclude()
     return errors.summary(len(files))
@@ -327,13 +331,20 @@ def _separator(form: str, report: str | None, stage: str | None) -> bytes:
     return f"{_SEPARATOR}\n\n".encode()
 
 
-def _modules(file: str, split: bool, form: str | None) -> Sequence[Load]:
+def _modules(file: str, split: bool, form: str | None, strict_math: bool) -> Sequence[Load]:
     """Return what reads each module in a file, one if it is not to be split.
 
     Errors have the lines of the file. Raises HloError for a file that cannot be read.
     """
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.frontends.sources import read_module, split_modules
+
+    def read(content: bytes) -> Module:
+        module = read_module(content, name, form)
+        if strict_math:
+            ask_for_strict_math(module)
+        return module
 
     data, name = read_source(file)
     contents = split_modules(data, name) if split else [data]
-    return [partial(read_module, content, name, form) for content in contents]
+    return [partial(read, content) for content in contents]

@@ -108,18 +108,19 @@ def compiled(
     others: Others | None = None,
     profiled: bool = False,
     clock: Clock | None = None,
+    strict: bool = False,
 ) -> Runnable:
     """Return the native code of a module's text. Raises HloError.
 
     host: makes what a device sees besides arguments. device_counts: by default those that the
     module needs. constants: gives elided ones values. others: the processes that it runs with.
     profiled: with counters. clock: divides the time of compilation. With either it is not from the
-    cache.
+    cache. strict: with strict arithmetic.
     """
     from hlo.compiler.pipeline import compile_text, on_host
 
     options: dict[str, Any] = {"threads": threads, "host": host(), "passes": passes}
-    options |= {"constants": constants, "verify": verify}
+    options |= {"constants": constants, "verify": verify, "strict": strict}
     exe: Executable
     if profiled or clock is not None:
         from hlo.profiler.measure import compile_anew
@@ -175,11 +176,13 @@ def loaded(
     passes: str = "default", verify: str = "strict",
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
     others: Others | None = None, *, profiled: bool = False, cache: bool = False,
+    strict: bool = False,
 ) -> Runnable:  # fmt: skip
     """Return a module's text on a backend other than native code; see `compiled`.
 
     profiled: of the interpreter, or of a GPU. Raises HloError.
     """
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.compiler.backends import load
     from hlo.compiler.lowering import Clock
     from hlo.frontends.sources import read_module
@@ -188,6 +191,8 @@ def loaded(
     clock = Clock()
     with clock("parse"):
         module = read_module(source, name)
+    if strict:
+        ask_for_strict_math(module)
     if constants is not None:
         constants.fill(module)
     # A profile names what the kernels compute, which the cache does not.

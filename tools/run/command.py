@@ -22,6 +22,7 @@ from ..command_line.common import (
     note,
     read_source,
     show_error,
+    strict_math_option,
     verify_option,
 )
 from ..command_line.debug_options import DebugOptions
@@ -181,6 +182,7 @@ class _RunTool(Tool):
 @click.option("--load", multiple=True, metavar="FILE",
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
               "custom_calls. May be given more than once.")  # fmt: skip
+@strict_math_option
 @verify_option
 @click.option("--format", "--input-format", "form",
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),

@@ -61,6 +61,7 @@ class Job:
     cache: bool
     passes: str
     verify: str
+    strict_math: bool
     replicas: int | None
     partitions: int | None
     vary: bool
@@ -117,7 +118,7 @@ class Job:
 
         return {
             "module": digest([source]),
-            "backend": (self.backend, self.passes, self.verify, self.form),
+            "backend": (self.backend, self.passes, self.verify, self.form, self.strict_math),
             "numbers_of_devices": (self.replicas, self.partitions),
             "shardings": (self.per_device, self.partition, self.shards),
             "what_is_run": (self.repeat, self.check, self.against, self.compile_only),
@@ -255,9 +256,12 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
 
 def _module(source: bytes, name: str, job: Job) -> Module:
     """Return the module itself, with its constants."""
+    from hlo.analysis.strict_math import ask_for_strict_math
     from hlo.frontends.sources import read_module
 
     module, filler = read_module(source, name), job.filler()
+    if job.strict_math:
+        ask_for_strict_math(module)
     if filler is not None:
         filler.fill(module)
     return module
@@ -368,12 +372,13 @@ def _prepared(
     if job.backend != "compiled":
         return loaded(
             source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler(),
-            job.world, profiled=job.profiles is not None, cache=job.cache,
+            job.world, profiled=job.profiles is not None, cache=job.cache, strict=job.strict_math,
         )  # fmt: skip
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
         verify=job.verify, device_counts=counts, constants=job.filler(), others=job.world,
         profiled=job.profiles is not None and job.profiles.runs is not None, clock=clock,
+        strict=job.strict_math,
     )  # fmt: skip
 
 

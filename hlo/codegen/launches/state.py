@@ -71,6 +71,7 @@ class LaunchState(ABC):
         self.module = ModuleBuilder(
             gpu.triple, gpu.data_layout, has_half_conversion=True,
             has_float_maximum=gpu.has_float_maximum, is_located=is_located,
+            is_strict=planned.is_strict,
         )  # fmt: skip
         # Writes itself where a function is applied to elements.
         ElementFunctions(self.module, gpu.thread)

@@ -28,6 +28,8 @@ class ModuleBuilder(LlvmModule):
     is_located: bool = False
     # Whether code looks from time to time if it is to go on, see `Builder.poll`.
     is_watched: bool = False
+    # Whether nothing is contracted, and functions of floats are computed in double precision.
+    is_strict: bool = False
     # Writes a computation as a function of its own: see `hlo.codegen.loops.function`.
     write_function: Callable[[Any], Any] | None = None
 

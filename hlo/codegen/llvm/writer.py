@@ -178,6 +178,8 @@ class Writer:
 
     def binary(self, opcode: str, x: Val, y: Operand, flags: str = "") -> Val:
         """Write an operation on two values of a type: `fadd`, `lshr`, ... flags: `nsw`, ..."""
+        if flags and self.module.is_strict:
+            flags = flags.replace("contract", "").strip()
         return self.op(x.type, Binary(opcode, flags, x.type, (x.name, _name(y))))
 
     def unary(self, opcode: str, x: Val) -> Val:

@@ -58,6 +58,10 @@ def to_index(b: Builder, value: Value, et: ElementType) -> Index:
     return b.cast("sext" if et.is_signed else "zext", value, "i64").name
 
 
+CONTRACTS = "contracts"
+"""The attribute of a product that may be contracted into the sum that a kernel adds it to."""
+
+
 def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
     """Return the result of an elementwise instruction on scalars."""
     shape = inst.array_shape
@@ -68,17 +72,22 @@ def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
     special = _SPECIAL.get(inst.opcode)
     if special is not None:
         return special(b, inst, shape.element_type, operand_types, args)
-    return arithmetic(b, inst.opcode, operand_types[0], args)
+    return arithmetic(b, inst.opcode, operand_types[0], args, contracts=CONTRACTS in inst.attrs)
 
 
-def arithmetic(b: Builder, opcode: str, et: ElementType, args: Sequence[Value]) -> Value:
-    """Return an operation on operands of one type that is determined by its opcode."""
+def arithmetic(
+    b: Builder, opcode: str, et: ElementType, args: Sequence[Value], *, contracts: bool = False
+) -> Value:
+    """Return an operation on operands of one type that is determined by its opcode.
+
+    contracts: it may be contracted with what follows; else its result is rounded.
+    """
     native = NATIVE[opcode]
     if et.is_complex:
         return _complex_op(b, native, args)
     values = [a for a in args if isinstance(a, Val)]
     if et.is_float:
-        return _float_op(b, opcode, et, values)
+        return _float_op(b, opcode, et, values, contracts)
     function = (native.pred if et.is_pred else None) or native.integer
     assert function is not None, f"{opcode} on {et}"
     return function(b, et.is_signed, *values)
@@ -97,15 +106,19 @@ def combine(b: Builder, opcode: str, et: ElementType, x: Val, y: Val) -> Val:
 _ROUNDED = ("f8e8m0fnu", "f6e2m3fn")
 
 
-def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
+def _float_op(
+    b: Builder, opcode: str, et: ElementType, args: Sequence[Val], contracts: bool
+) -> Val:
     native = NATIVE[opcode]
+    is_strict = native.is_short and not contracts
+    in_double = b.module.is_strict and OPS[opcode].has(Trait.TRANSCENDENTAL)
 
     def write(b: Builder, args: Sequence[Val]) -> Val:
-        return _real_op(native, [Num(b, a) for a in args]).val
+        return _real_op(native, [Num(b, a, is_strict) for a in args], in_double).val
 
     value = write(b, args) if native.is_short else b.shared(f"math.{opcode}", args, write)
     if value.type == "double" and et.bits < 64:
-        if et.name == "f8e8m0fnu" or native.through_f32:
+        if et.name == "f8e8m0fnu" or native.through_f32 or in_double:
             # f8e8m0fnu has no zero: what is one in f32 is NaN.
             value = Num(b, value).to("float").val
         return float_to_float(b, value, et)
@@ -115,9 +128,14 @@ def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> 
     return round_to(b, et, value, keeps_nan=native.keeps_nan)
 
 
-def _real_op(native: Native, args: Sequence[Num]) -> Num:
-    """Apply an operation to floats or doubles; of floats the result may be a double."""
+def _real_op(native: Native, args: Sequence[Num], in_double: bool) -> Num:
+    """Apply an operation to floats or doubles; of floats the result may be a double.
+
+    in_double: it is one, as good as that of doubles.
+    """
     assert native.real is not None
+    if in_double:
+        return native.real(*(a.to("double") for a in args))
     match native.precision:
         case Precision.OPERANDS:
             return native.real(*args)
@@ -135,7 +153,7 @@ def _complex_op(b: Builder, native: Native, args: Sequence[Value]) -> Value:
     parts = []
     for a in args:
         assert isinstance(a, Cplx)
-        parts.append(Complex(Num(b, a.re), Num(b, a.im)))
+        parts.append(Complex(*(Num(b, part, native.is_short) for part in (a.re, a.im))))
     result = _on_complex(native, parts)
     if isinstance(result, Num):
         return result.val
