@@ -182,7 +182,12 @@ def test_html_and_dot_take_any_name() -> None:
         assert code == 0 and "a_b" in out and "sc.al-e" in out
 
 
-def test_memory_is_of_this_machine_only() -> None:
-    args = ["--memory", "--target", "wasm32-unknown", "-"]
-    result = CliRunner().invoke(hlo_opt, args, input=TEXT)
-    assert result.exit_code == 2 and "--memory is of this machine's plan" in result.output
+@pytest.mark.parametrize("target", ["wasm32", "armv7-linux-gnueabihf", "nvptx64"])
+def test_memory_on_other_machines(target: str) -> None:
+    code, out, _ = run("--memory", "--target", target, text=TEXT)
+    assert code == 0 and " live, at " in out
+
+
+def test_memory_on_an_unknown_machine() -> None:
+    code, _, err = run("--memory", "--target", "mips-unknown", text=TEXT)
+    assert code == 1 and "target" in err
