@@ -164,7 +164,7 @@ def slow_products(program: GpuProgram, total: Estimate) -> Iterator[str]:
         if launch.kernel in seen:
             continue
         seen.add(launch.kernel)
-        share = kernel.tensor_share / total.device.mma_share
+        share = kernel.tensor_peak_share / total.device.mma_share
         if share < LEAST_SHARE:
             yield (
                 f"{inst.name} {inst.shape}: {100 * share:.0f} % of the tensor cores' rate, "

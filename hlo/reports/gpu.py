@@ -11,8 +11,8 @@ from hlo.ir import Module
 from hlo.reports.numbers import bytes_text, count_text, table
 
 _HEAD = (
-    "kernel", "runs", "blocks", "threads", "regs", "shared", "occupancy", "operations", "tensor",
-    "bytes", "us each", "roof", "bound by",
+    "kernel", "runs", "blocks", "threads", "regs", "shared", "occupancy", "operations",
+    "tensor ops", "tensor peak", "bytes", "us each", "roof", "bound by",
 )  # fmt: skip
 _LEFT = (0, len(_HEAD) - 1)
 
@@ -90,6 +90,7 @@ class GpuReport:
             "bytes": launch.work.global_bytes,
             "operations": {unit.value: n for unit, n in launch.work.operations},
             "tensor_share": k.tensor_share,
+            "tensor_peak_share": k.tensor_peak_share,
             "seconds": k.seconds,
             "roof_seconds": k.roof_seconds,
             "bound": k.bound,
@@ -99,7 +100,7 @@ class GpuReport:
         total = self.cost.estimate
         rows = [_HEAD, *map(_cells, self._ordered)]
         more = "" if total.is_exact else ", or more: a loop or branch is not known"
-        roof = 100 * total.roof_seconds / total.seconds if total.seconds else 100.0
+        roof = total.roof_seconds / total.seconds if total.seconds else 1.0
         return "\n".join([
             f"{self.cost.module} on {total.device.name}, estimated; registers: {self._registers}",
             *table(rows, _LEFT),
@@ -110,9 +111,9 @@ class GpuReport:
             f"  memory         {bytes_text(self.cost.memory_bytes)}",
             f"  traffic        {bytes_text(total.global_bytes)}",
             f"  operations     {count_text(sum(total.operations.values()))}, "
-            f"{100 * total.tensor_share:.0f} % on tensor cores",
+            f"{_percent(total.tensor_share)} on tensor cores",
             f"  time           {_microseconds(total.seconds)} us",
-            f"  roof           {_microseconds(total.roof_seconds)} us, {roof:.0f} % of it",
+            f"  roof           {_microseconds(total.roof_seconds)} us, {_percent(roof)} of it",
             *(f"  warning: {said}" for said in self.warnings),
         ])  # fmt: skip
 
@@ -129,14 +130,20 @@ def gpu_report(
 
 def _cells(k: KernelEstimate) -> tuple[str, ...]:
     launch, work = k.launch, k.launch.work
+    tensor = work.tensor_operations
     return (
         launch.kernel, str(k.runs), str(launch.blocks), str(launch.threads),
         str(k.block.registers), bytes_text(k.block.shared_bytes),
-        f"{100 * k.occupancy.share:.0f} %", count_text(work.all_operations),
-        f"{100 * k.tensor_share:.0f} %" if work.tensor_operations else "",
-        bytes_text(work.global_bytes), _microseconds(k.seconds), f"{100 * k.roof_share:.0f} %",
+        _percent(k.occupancy.share), count_text(work.all_operations),
+        _percent(k.tensor_share) if tensor else "", _percent(k.tensor_peak_share) if tensor else "",
+        bytes_text(work.global_bytes), _microseconds(k.seconds), _percent(k.roof_share),
         k.bound,
     )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    """Return a share as text; what is not nothing is not 0 %."""
+    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
 def _microseconds(seconds: float) -> str:

@@ -101,8 +101,26 @@ def test_one_thread_is_slow() -> None:
 def test_blocks_that_leave_multiprocessors_idle_take_longer() -> None:
     work = Work(((Unit.TENSOR_F16, 1 << 40),))
     even, uneven = _one(_launch(work, 132)), _one(_launch(work, 133))
-    assert even.tensor_share == pytest.approx(H100.mma_share)
-    assert uneven.tensor_share == pytest.approx(H100.mma_share * 133 / 264)
+    assert even.tensor_peak_share == pytest.approx(H100.mma_share)
+    assert uneven.tensor_peak_share == pytest.approx(H100.mma_share * 133 / 264)
+
+
+def test_tensor_share_is_of_operations_in_rows_as_in_the_sum() -> None:
+    few = _launch(Work(((Unit.TENSOR_F16, 300), (Unit.F32, 100)), 1 << 30), 132)
+    kernel = _one(few)
+    assert kernel.tensor_share == 0.75
+    assert 0 < kernel.tensor_peak_share < 1e-6
+    text = "f16[256,256] dot(f16[256,256] x, f16[256,256] y), lhs_contracting_dims={1}, " + (
+        "rhs_contracting_dims={0}"
+    )
+    report = gpu_report(hlo.parse(text), "h100")
+    found = report.as_dict()
+    assert found["tensor_share"] == found["kernels"][0]["tensor_share"] > 0.5
+    head, row = str(report).splitlines()[1:3]
+    ops, peak = head.index("tensor ops"), head.index("tensor peak")
+    shown = row[ops : peak - 2].strip()
+    assert shown == f"{100 * found['tensor_share']:.0f} %"
+    assert f", {shown} on tensor cores" in str(report)
 
 
 def test_loops_branches_and_copies_count_by_how_often_they_run() -> None:

@@ -32,8 +32,8 @@ class KernelEstimate:
     """Launches of one kernel on equal grids.
 
     runs: how many. seconds, roof_seconds: of one, as estimated, and if the device did at its full
-    rate what has to be done. bound: what takes the time. tensor_share: of the roof of the tensor
-    cores, as the data sheet has it, that they reach; the launch does not count.
+    rate what has to be done. bound: what takes the time. tensor_peak_share: of the peak of the
+    tensor cores, as the data sheet has it, that they reach; the launch does not count.
     """
 
     launch: Launch
@@ -43,7 +43,13 @@ class KernelEstimate:
     seconds: float
     roof_seconds: float
     bound: str
-    tensor_share: float
+    tensor_peak_share: float
+
+    @property
+    def tensor_share(self) -> float:
+        """Which part of all operations tensor cores do."""
+        work = self.launch.work
+        return work.tensor_operations / work.all_operations if work.all_operations else 0.0
 
     @property
     def roof_share(self) -> float:
