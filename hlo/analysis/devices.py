@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlo.ir import Instruction, Module
 from hlo.ops import Trait
 from hlo.ops.collective.device_groups import exchanges, names_devices
-from hlo.values.sharding import NamedSharding, TiledSharding, TupleSharding
+from hlo.values.sharding import NamedSharding, TiledSharding, TupleSharding, WholeSharding
 
 
 def devices_of(module: Module) -> tuple[int, int]:
@@ -46,6 +46,11 @@ def needs_partitioning(module: Module) -> bool:
     return says and partitioned_at(module) is None
 
 
+def has_manual_computation(module: Module) -> bool:
+    """True where some of a module is written per device: on one device alone it has no meaning."""
+    return any(map(_is_manual, module.instructions()))
+
+
 def partitioned_at(module: Module) -> Instruction | None:
     """Return an instruction by which a module is the program of one partition already.
 
@@ -80,12 +85,16 @@ def _tells_partitions_apart(inst: Instruction, partitions: int) -> bool:
 
 
 def _is_cut(inst: Instruction) -> bool:
-    """True for a value that is distributed over several devices."""
+    """True for a value that is distributed over several devices, or is a sum of what they have."""
     sharding = inst.annotations.get("sharding")
     parts = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     return any(
-        (isinstance(part, TiledSharding) and max(part.tiles, default=1) > 1)
-        or (isinstance(part, NamedSharding) and any(d.axes for d in part.dims))
+        (
+            isinstance(part, TiledSharding)
+            and (max(part.tiles, default=1) > 1 or "unreduced" in part.subgroups)
+        )
+        or (isinstance(part, NamedSharding) and (part.unreduced or any(d.axes for d in part.dims)))
+        or (isinstance(part, WholeSharding) and part.kind == "unreduced")
         for part in parts
     )
 

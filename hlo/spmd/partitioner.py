@@ -246,16 +246,19 @@ class _Partitioner:
     ) -> Value:
         """Enter or leave a region in which the program is written per device, along manual axes.
 
-        Outside, those axes cut dimensions, as the major ones; inside, the shard is the array.
+        Outside, those axes cut dimensions, as the major ones, or devices have parts of a sum along
+        them; inside, the shard is the array.
         """
         enters = inst.custom_call_target == FULL_TO_SHARD
         outer = operand.spec if enters else wanted
         inner = wanted if enters else operand.spec
         manual = tuple(a for a in inner.manual if a not in outer.manual)
         cut = [tuple(a for a in axes if a in manual) for axes in outer.dims]
+        partial = {a for a in outer.unreduced if a in manual}
         whole = PartitionSpec(
-            tuple((*axes, *rest) for axes, rest in zip(cut, inner.dims, strict=True)), outer.manual
-        )
+            tuple((*axes, *rest) for axes, rest in zip(cut, inner.dims, strict=True)), outer.manual,
+            tuple(sorted({*inner.unreduced, *partial})),
+        )  # fmt: skip
         if enters:
             local = b.reshard(operand, whole).local
             return b.sharded(local, inner)

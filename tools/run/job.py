@@ -389,10 +389,10 @@ def _compared_whole(
 
     That runs the module as it was before the partitioner, on one device, if it is one for that.
     """
-    from hlo.analysis.devices import devices_of
+    from hlo.analysis.devices import devices_of, has_manual_computation
 
     other = replace(job, backend=job.against, passes=job.reference_passes, world=None)
-    alone = devices_of(whole.module) == (1, 1)
+    alone = devices_of(whole.module) == (1, 1) and not has_manual_computation(whole.module)
     text = str(whole.module).encode() if alone else whole.text
     counts = (1, 1) if alone else whole.counts
 

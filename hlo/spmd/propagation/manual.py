@@ -63,9 +63,15 @@ def _users(graph: Graph, insts: list[Instruction]) -> dict[int, set[Axes]]:
     for inst in insts:
         if is_call_of(inst, TO_MANUAL, TO_AUTOMATIC):
             continue
-        regions = {v.manual for v in graph.leaves[inst] if v is not None}
+        results = [v for v in graph.leaves[inst] if v is not None]
+        if inst.opcode == "get-tuple-element" and any(
+            v in results for v in graph.leaves[inst.operands[0]]
+        ):
+            continue
+        regions = {v.manual for v in results}
         for operand in inst.operands:
             for value in graph.leaves[operand]:
-                if value is not None:
+                # What hands a value on, as a tuple does, uses it nowhere itself.
+                if value is not None and value not in results:
                     found.setdefault(value.index, set()).update(regions)
     return found
