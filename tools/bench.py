@@ -24,12 +24,12 @@ from .command_line.common import (
 @click.argument("other", required=False)
 @click.option(
     "--vs", metavar="OPTIONS",
-    help="Compare with the same file run otherwise: `xla`, or 'passes=.. threads=.. "
+    help="Compare with the same file run in another way: `xla`, or 'passes=.. threads=.. "
     "strict-math=on'.",
 )  # fmt: skip
 @click.option(
     "--baseline-python", metavar="PYTHON",
-    help="Compare with the version of this package that this interpreter has.",
+    help="Compare with the version of this package that is installed for this interpreter.",
 )  # fmt: skip
 @click.option(
     "--passes", default="default", show_default=True, metavar="PIPELINE",
@@ -37,17 +37,17 @@ from .command_line.common import (
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N",
-    help="How many threads work on a run, on as many processors.  [default: all]",
+    help="Number of threads of a run, each on its own processor.  [default: all]",
 )  # fmt: skip
 @click.option("--precision", type=click.FloatRange(0, 1, min_open=True, max_open=True),
               default=0.01, show_default=True, metavar="P",
-              help="Measure until the interval reaches at most this part of the median to either "
-              "side.")  # fmt: skip
+              help="Measure until the half-width of the interval is at most this fraction of the "
+              "median.")  # fmt: skip
 @click.option(
     "--max-time", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True,
-    metavar="S", help="Stop after so many seconds in any case.",
+    metavar="S", help="Stop measuring after S seconds.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random inputs.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random inputs.")
 @strict_math_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result or errors as JSON.")
 @function_option
@@ -60,7 +60,7 @@ def main(
     """Measure a run of the module in FILE on random inputs, or compare two: with OTHER, --vs or
     --baseline-python.
 
-    Both sides run in turns of random order, in processes of their own that are pinned to the same
+    Both sides alternate in random order, in processes of their own that are pinned to the same
     processors, until the 95 % confidence interval of the median is narrow.
 
     \b

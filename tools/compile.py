@@ -22,7 +22,7 @@ from .command_line.common import (
     strict_math_option,
     verify_option,
 )
-from .command_line.options import Option
+from .command_line.options import Choice, Option
 from .command_line.passes import check_pipeline
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _CompileTool(Tool):
     "once; - is standard output.",
 )  # fmt: skip
 @click.option("--emit", "shown_kind", cls=Option, requires="--output -",
-              type=click.Choice(list(EMITTED)), metavar="KIND",
+              type=Choice(list(EMITTED)), metavar="KIND",
               help="What -o - writes: obj (the default, for GPUs asm), asm, llvm-ir, llvm-bc, "
               "archive, shared.",
               )  # fmt: skip
@@ -83,15 +83,14 @@ class _CompileTool(Tool):
               "x86_64-pc-windows-msvc, nvptx64, amdgcn, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor, or of the GPU: sm_90; native is this one, "
-              "generic any of the architecture. Of several, separated by commas, the first call "
-              "takes the best that "
-              "is there (x86).  [default: native for an x86 without --target, else "
-              "generic]")  # fmt: skip
+              "generic any of the architecture. Code for several, separated by commas, selects the "
+              "best one for the processor at the first call (x86).  [default: native for an x86 "
+              "without --target, else generic]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
               help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
-@click.option("--embed", type=click.Choice(["ptx", "cubin"]),
-              help="What C programs for GPUs hold: PTX, which the driver compiles for the device "
-              "and later ones, or machine code for the model.  [default: ptx]")  # fmt: skip
+@click.option("--embed", type=Choice(["ptx", "cubin"]),
+              help="What C programs for GPUs contain: PTX, which the driver compiles for this and "
+              "later devices, or machine code for one model.  [default: ptx]")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
               show_default=True, help="Emit debug information with the lines of FILE.")  # fmt: skip
 @click.option("--linker", default="", metavar="COMMAND",
@@ -110,8 +109,8 @@ class _CompileTool(Tool):
               "once.")  # fmt: skip
 @click.option("--tune", type=click.FloatRange(0, min_open=True), is_flag=False, flag_value=_TUNE_S,
               metavar="[=SECONDS]",
-              help="Measure for about so long, 30 by default, which of equivalent ways to compute "
-              "products is the fastest on this machine; results are the same.")  # fmt: skip
+              help="Measure candidate implementations of products on this machine, for about "
+              "SECONDS (30 by default), and use the fastest; results are the same.")  # fmt: skip
 @click.option("--tuning", metavar="FILE",
               help="The tuning file: written with --tune, read otherwise.")  # fmt: skip
 @strict_math_option

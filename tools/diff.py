@@ -20,6 +20,7 @@ from .command_line.common import (
     load,
     progress,
 )
+from .command_line.options import Choice
 from .command_line.verdicts import Verdict, Verdicts, ci_options
 
 if TYPE_CHECKING:
@@ -45,20 +46,20 @@ _EXIT_CODES = (
               help="Compare FILE with what this pipeline makes of it (of OTHER, if that is given); "
               "`default` is the one of hlo-run.")  # fmt: skip
 @click.option("--metadata", is_flag=True,
-              help="Metadata count as well: source lines, framework operations.")  # fmt: skip
+              help="Compare metadata as well: source lines, framework operations.")  # fmt: skip
 @click.option(
     "--all",
     "every",
     is_flag=True,
-    help="Print every place of a change that repeats, not the first three only.",
+    help="Print every occurrence of a change that repeats, not only the first three.",
 )
 @click.option("--html", metavar="OUT",
               help="Write a page with both modules side by side, which opens offline.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the difference as JSON on stdout.")
 @click.option("--machine", metavar="NAME=VALUE,...",
-              help="What times are estimated for: flops=100TFLOP/s, memory-bandwidth=2TB/s, "
+              help="Machine model for time estimates: flops=100TFLOP/s, memory-bandwidth=2TB/s, "
               "overhead=0s for each kernel.")  # fmt: skip
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+@click.option("--color", type=Choice(["auto", "always", "never"]), default="auto",
               show_default=True, help="Colours in the text; auto: on a terminal.")  # fmt: skip
 @ci_options("whether the modules match", "Print errors only: the exit status tells of differences.")
 @function_option

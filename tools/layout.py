@@ -1,4 +1,4 @@
-"""`hlo-layout`: show where the elements of an array lie, and bring files into a layout and back."""
+"""`hlo-layout`: show where array elements are in memory, and convert files to a layout and back."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LISTED = 4096
     cls=Option,
     excludes=["--svg"],
     metavar="I,J,..",
-    help="Print only the place of this element.",
+    help="Print only the position of this element.",
 )
 @click.option("--place", cls=Option, excludes=["--svg", "--at"], metavar="N",
               type=click.IntRange(0),
-              help="Print only the element in this place of the buffer.")  # fmt: skip
+              help="Print only the element at this position of the buffer.")  # fmt: skip
 @click.option(
     "--pack",
     cls=Option,
@@ -75,10 +75,10 @@ def main(
     unpack: str | None, output: str | None, limit: int, letters: bool, padded: str | None,
     padding_value: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Show the memory layout of SHAPE: size, padding, and the place of each element.
+    """Show the memory layout of SHAPE: size, padding, and the position of each element.
 
-    SHAPE is an array shape in HLO syntax, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them. A
-    place is the space of one element, counted from the start of the buffer. Files that are
+    SHAPE is an array shape in HLO syntax, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them.
+    Positions count elements from the start of the buffer, padding included. Files that are
     neither .npy nor .npz contain raw bytes: arrays in row-major order, buffers as they are in
     memory.
 

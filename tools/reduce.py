@@ -1,4 +1,4 @@
-"""`hlo-reduce`: the smallest module that a test still finds something wrong with."""
+"""`hlo-reduce`: the smallest module on which a test still fails."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _LINE_S = 0.5
 @click.command("hlo-reduce", cls=Tool, short_help="reduce modules that fail", no_args_is_help=True)
 @click.argument("file", metavar="FILE")
 @click.option("--test", "command", metavar="COMMAND",
-              help="A shell command that ends with exit status 0 while a module is still wrong. "
+              help="A shell command that exits with status 0 for a module that still fails. "
               "{} is replaced by the module's file ($HLO_FILE), which else is the last argument; "
               "{inputs} by an npz of its inputs ($HLO_INPUTS).")  # fmt: skip
 @click.option("--test-exit", "status", type=click.IntRange(0, 255), metavar="N", default=0,
-              show_default=True, help="The exit status of --test for a module that is still "
-              "wrong.")  # fmt: skip
+              show_default=True, help="The exit status of --test for a module that still "
+                                 "fails.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Native code and the interpreter differ, as hlo-run --check "
               "judges.")  # fmt: skip
@@ -52,8 +52,8 @@ _LINE_S = 0.5
               help="An instruction makes a NaN or an infinity of operands without it, as "
               "hlo-run --find-nan judges.")  # fmt: skip
 @click.option("--crash", is_flag=False, flag_value="", metavar="[COMMAND]", default=None,
-              help="A process dies, or ends with exit status 3: that of hlo-run on random inputs, "
-              "or of COMMAND, given as --crash=COMMAND, on the module's file.")  # fmt: skip
+              help="A process is killed by a signal or exits with status 3: hlo-run on random "
+              "inputs, or --crash=COMMAND on the module's file.")  # fmt: skip
 @click.option("--pass", "pass_", metavar="A,B,fix(C,D)",
               help="A pass, or a pipeline, crashes, leaves an invalid module, or changes "
               "results.")  # fmt: skip
@@ -86,13 +86,14 @@ _LINE_S = 0.5
               help="The smallest module so far, at any time.  "
               "[default: FILE.reduced.hlo, without FILE's extension]")  # fmt: skip
 @click.option("-j", "--jobs", type=click.IntRange(1), metavar="N",
-              help="Number of modules tested in parallel; the result is the same for any "
-              "number.  [default: one per processor]")  # fmt: skip
+              help="Number of modules tested in parallel; it does not change the result.  "
+              "[default: one per processor]")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S",
               help="A test that exceeds S seconds counts as not failing.  [default: 10 times the "
               "slowest failing test, from 5 to 300]")  # fmt: skip
 @click.option("--resume/--no-resume", default=True, show_default=True,
-              help="Go on where the same test of the same file was interrupted.")  # fmt: skip
+              help="Continue an interrupted reduction by the same test of the same "
+              "file.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True,
               help="Print a summary, or errors, as JSON on stdout.")  # fmt: skip
 @function_option
@@ -109,7 +110,7 @@ def main(
     attributes become simpler; every module that is tested is valid. A large module is first cut
     into parts.
 
-    OUT has the smallest module so far at any time. After an interruption the same command goes on.
+    OUT always has the smallest module so far. The same command continues after an interruption.
 
     \b
     Examples:

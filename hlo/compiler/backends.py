@@ -139,7 +139,7 @@ def _found(name: str, store: Cache | None) -> tuple[Backend, str]:
     if not isinstance(found, Backend):
         raise HloError.at(
             "bad-backend",
-            f"{said}: {first.value} is no hlo.compiler.backends.Backend, nor a class of one",
+            f"{said}: {first.value} is neither an hlo.compiler.backends.Backend nor a class of one",
         )
     return found, said
 
@@ -274,7 +274,9 @@ def load(
         with _guarded(said):
             loaded = found.load(module, passes, verify, clock)
         if not isinstance(loaded, Loaded):
-            raise HloError.at("bad-backend", f"{said}: load gives no hlo.compiler.backends.Loaded")
+            raise HloError.at(
+                "bad-backend", f"{said}: load does not return an hlo.compiler.backends.Loaded"
+            )
     else:
         loaded = found.load(module, passes, verify, clock)
     program = LoadedModule(module, backend, loaded, said, device_results)

@@ -431,7 +431,7 @@ def measured(
     from hlo.io.inputs import Sampler
 
     if not 0 < seconds < math.inf:
-        raise HloError.at("bad-value", f"{seconds} is no number of seconds to measure for")
+        raise HloError.at("bad-value", f"{seconds} is not a positive number of seconds")
     module = _as_run(module, verify)
     _check_targets(module, host)
     machine, clock, store = host_machine(features), Clock(), _store(cache)

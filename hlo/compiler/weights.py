@@ -106,7 +106,7 @@ def _chosen(module: Module, weights: Mapping[str, Any], source: str) -> Mapping[
             what += f" (parameter {parameter.name})"
         of = found.setdefault(number, {})
         if path in of:
-            raise HloError.at("unknown-input", f"{what} is there twice", parameter.span)
+            raise HloError.at("unknown-input", f"{what} is given twice", parameter.span)
         of[path] = _literal(value, shape, what)
     return found
 

@@ -84,7 +84,7 @@ def assemble(ptx: str, cpu: str, *, optimization: int = 3) -> Assembled:
     """
     path = find_ptxas()
     if path is None:
-        raise HloError.at("no-ptxas", "there is no ptxas, which makes cubins of PTX", hint=_HINT)
+        raise HloError.at("no-ptxas", "ptxas was not found; it assembles PTX to cubins", hint=_HINT)
     with tempfile.TemporaryDirectory(prefix="hlo-ptxas-") as folder:
         source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(ptx)

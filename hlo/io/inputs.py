@@ -21,7 +21,7 @@ from hlo.support.memory import check_available, enough_memory
 from hlo.values.literal import read_literal
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
-from hlo.values.types import ELEMENT_TYPES, ArrayShape, Shape, array, compatible
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, Shape, TupleShape, array, compatible
 
 _TARGET = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*|\d+)=(.*)", re.S)
 # Some tools say `i32` and the like for `s32`.
@@ -30,6 +30,8 @@ _TYPES = "|".join(sorted({*ELEMENT_TYPES, *_ALIASES}, key=len, reverse=True))
 _FLAT = re.compile(rf"((?:\d+x)*)({_TYPES})(?:=(.*))?", re.S)
 _NUMBER = re.compile(r"\([^()]*\)|[^\s,]+")
 # Looks more like a file name than like a number.
+# Characters of a literal that a hint repeats.
+_SHOWN = 60
 _FILE = re.compile(r"[\w./-]*[./][\w-]*[A-Za-z_][\w-]*")
 _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
 
@@ -164,7 +166,7 @@ class _Inputs:
                 )  # fmt: skip
             p, index, shape = keys[key]
             if index in self._leaves[p.number]:
-                raise HloError.at("unknown-input", f"{path}: parameter {p.name} is there twice")
+                raise HloError.at("unknown-input", f"{path}: parameter {p.name} is given twice")
             self._leaves[p.number][index] = as_leaf(value, shape, f"{path}: {key}")
 
     def take_spec(self, spec: str, target: str | None, source: str) -> None:
@@ -298,10 +300,22 @@ def _literal_value(text: str, shape: Shape | None, where: str) -> Any:
         literal = read_literal(text, shape, at, braces=True)
     except TextError as e:
         start = at + e.offset
-        raise HloError.at(e.code, e.message, Span(source, start, start + 1), e.hint) from None
+        hint = e.hint or _literal_hint(text, shape)
+        raise HloError.at(e.code, e.message, Span(source, start, start + 1), hint) from None
     if literal.is_elided_in_part:
         raise HloError.at("syntax", "a value cannot be elided", Span(source, 0, len(text)))
     return literal.value
+
+
+def _literal_hint(text: str, shape: Shape | None) -> str | None:
+    """Return what may be meant by a text that is not a literal."""
+    several = re.fullmatch(r"([\w-]+),(\w[\w.-]*=.+)", text, re.DOTALL)
+    if several is not None:
+        return f"each parameter takes an --input of its own: --input {several[2]}"
+    if not isinstance(shape, TupleShape) and text.lstrip().startswith(("[", "(")):
+        braced = text.strip().translate(str.maketrans("[]()", "{}{}"))
+        return f"literals have braces: {braced if len(braced) <= _SHOWN else '{1, 2, 3}'}"
+    return None
 
 
 def _flat_value(source: str, shape: ArrayShape, what: str) -> np.ndarray:

@@ -173,7 +173,7 @@ def platforms(
         if known.count(suffix) > 1:
             same = one.machine.cpu
             also = "" if name == same else f", which is {name}"
-            raise HloError.at("bad-target", f"cpu {cpu!r}: {same} is there twice{also}")
+            raise HloError.at("bad-target", f"cpu {cpu!r}: duplicate processor {same}{also}")
     return tuple(sorted(found, key=_rank))
 
 
@@ -205,7 +205,7 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
         )
     if is_native:
         if arch != architecture(host):
-            raise HloError.at("bad-target", f"cpu native: this machine is no {arch}")
+            raise HloError.at("bad-target", f"cpu native: this machine is not an {arch}")
         have = host_machine().features
         cpu, features = llvm.get_host_cpu_name(), ",".join(filter(None, (have, features)))
         names = have.split(",")

@@ -90,8 +90,10 @@ def step(name: str, **options: Any) -> Step:
 def _no_option(
     name: str, word: str, known: Mapping[str, Option], span: Span | None = None
 ) -> HloError:
-    hint = did_you_mean(word, known) or (f"it has {', '.join(known)}" if known else None)
-    return HloError.at("bad-pass-option", f"{name} has no option {word}", span, hint)
+    names = [option.replace("_", "-") for option in known]
+    hint = did_you_mean(word.replace("_", "-"), names) or f"it has {', '.join(names) or 'none'}"
+    shown = name.replace("_", "-")
+    return HloError.at("bad-pass-option", f"{shown} has no option {word}", span, hint)
 
 
 @checked

@@ -31,6 +31,7 @@ from typing import Any
 from hlo.errors import HloError, Span, did_you_mean
 from hlo.io.files import read_bytes
 from hlo.ir import Module
+from hlo.passes.pass_aliases import hint_of
 from hlo.passes.rewrites import Rewrites
 from hlo.support.signature import checked, need
 from hlo.support.user_code import located
@@ -180,9 +181,8 @@ def find_pass(name: str, span: Span | None = None) -> Pass:
         importlib.import_module(_files()[key])
     if key not in _PASSES:
         names = [n.replace("_", "-") for n in sorted({*_PASSES, *_files(), *_RENAMED})]
-        raise HloError.at(
-            "unknown-pass", f"there is no pass called {name}", span, did_you_mean(name, names)
-        )
+        hint = hint_of(key) or did_you_mean(name, names)
+        raise HloError.at("unknown-pass", f"there is no pass called {name}", span, hint)
     return _PASSES[key]
 
 

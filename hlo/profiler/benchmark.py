@@ -289,17 +289,19 @@ def _versus(side: Side, text: str) -> Side:
         name, sign, value = part.partition("=")
         name = "strict" if name == "strict-math" else name
         if not sign or name not in ("passes", "threads", "strict") or name in found:
-            hint = "xla, or passes=.., threads=.., strict-math=on with blanks between"
-            raise HloError.at("bad-value", f"--vs: {part!r} is no option of a side", None, hint)
+            hint = "use xla, or passes=.., threads=.. and strict-math=on, separated by spaces"
+            raise HloError.at("bad-value", f"--vs: unknown option {part!r}", None, hint)
         if name == "threads" and not (value.isdecimal() and int(value)):
-            raise HloError.at("bad-value", f"--vs: threads={value} is no number of threads")
+            raise HloError.at(
+                "bad-value", f"--vs: threads={value}: threads must be a positive integer"
+            )
         if name == "strict" and value not in ("on", "off"):
             raise HloError.at("bad-value", f"--vs: strict-math={value} is neither on nor off")
         found[name] = value
         if name != "passes":
             found[name] = int(value) if name == "threads" else value == "on"
     if not found:
-        raise HloError.at("bad-value", "--vs: nothing is given")
+        raise HloError.at("bad-value", "--vs is empty")
     return replace(side, **found)
 
 

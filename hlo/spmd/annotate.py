@@ -95,7 +95,7 @@ def _named(module: Module, name: str) -> list[Instruction]:
         known = [*(p.name for p in entry.parameters), _RESULT]
         raise HloError.at(
             "unknown-instruction",
-            f"{name!r} is no instruction of the entry",
+            f"{name!r} is not an instruction of the entry",
             hint=did_you_mean(name, known),
         )
     return found

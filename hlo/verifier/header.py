@@ -130,7 +130,7 @@ class _Header:
             self._leaf(key, *place)
             where = f"parameter {donor.parameter} at {_index(donor.index)}"
             if place in seen:
-                self.add(code, key, f"{where} is there twice")
+                self.add(code, key, f"{where} is repeated")
             elif place in aliased:
                 self.add(code, key, f"{where} is the alias of an output already")
             seen.add(place)

@@ -119,7 +119,7 @@ def _check_parameters(comp: Computation, report: Report) -> None:
         number = inst.parameter_number
         if number in seen:
             report.add(
-                "bad-parameter-number", f"parameter {number} of {comp.name} is there twice", inst,
+                "bad-parameter-number", f"parameter {number} of {comp.name} is defined twice", inst,
                 notes=[("the first is here", seen[number])],
             )  # fmt: skip
         elif not 0 <= number < len(found):

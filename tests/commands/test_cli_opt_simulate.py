@@ -48,7 +48,7 @@ def test_defaults_are_printed_and_json_has_all() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("devices=12", "12 is not a multiple of the module's 8 devices (8 x 1, replicas and"),
+        ("devices=12", "devices=12 is not a multiple of the module's 8 devices"),
         ("devices=0", "'0' is not a whole number from 1 to 65536"),
         ("devices=many", "'many' is not a whole number"),
         ("topology=star", "there is no star"),

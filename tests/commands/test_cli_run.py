@@ -343,7 +343,7 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
         (["--inputs", "npy.npz"], "npy.npz: broken, or not an npz file"),
         (["--inputs", "unknown.npz"], "'w' is not a parameter"),
         (["--inputs", "object.npz"], "Python objects"),
-        (["--inputs", "twice.npz"], "there twice"),
+        (["--inputs", "twice.npz"], "given twice"),
     ],
 )
 def test_bad_inputs_are_one_error_and_exit_1(args: list[str], words: str) -> None:

@@ -91,7 +91,11 @@ def test_shardings_from_flags(tmp_path: Path) -> None:
         (["--partition", "devices=2", "--shard", "x=1"], 1, "each of the 1 axes"),
         (["--partition", "devices=2", "--shard", "x=0,0"], 1, "can be used once"),
         (["--partition", "devices=2", "--shard", "x=-,-,0"], 1, "3 dimensions are cut"),
-        (["--partition", "devices=2", "--shard", "q=0"], 1, "'q' is no instruction of the entry"),
+        (
+            ["--partition", "devices=2", "--shard", "q=0"],
+            1,
+            "'q' is not an instruction of the entry",
+        ),
         (["--partition", "devices=2", "--shard", "x=a"], 1, "'a' is not an axis"),
         (["--partition", "devices=2", "--shard", "no.json"], 1, "no.json"),
     ],

@@ -205,3 +205,50 @@ def test_supported_extensions() -> None:
         assert Path(name).read_bytes()
     for flags in (["--stage=dot", "-o", "x.dot"], ["--stats", "--json", "-o", "x.json"]):
         run("hlo-opt", "good.hlo", *flags)
+
+
+# --- suggestions --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "words"),
+    [
+        ("hlo-run", "--quite", "No such option '--quite'. Did you mean --quiet?"),
+        ("hlo-run", "--stage=asm", "No such option '--stage'. It is an option of hlo-opt."),
+        ("hlo-run", "--tolerance=1", "Did you mean --rtol or --atol?"),
+        ("hlo-run", "--verbose", "Did you mean --debug?"),
+        ("hlo-opt", "--expekt=x", "No such option '--expekt'.\n"),
+        (
+            "hlo-opt",
+            "--stage=assm",
+            "'assm' is unknown; --list-stages shows all. Did you mean 'asm'?",
+        ),
+        ("hlo-opt", "--print=canon", "Did you mean 'canonical'?"),
+    ],
+)
+def test_what_may_be_meant(command: str, flag: str, words: str) -> None:
+    assert words in run(command, "good.hlo", flag, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("[1, 2]", "literals have braces: {1, 2}"),
+        ("(1, 2)", "literals have braces: {1, 2}"),
+        ("x=random,y=zeros", "each parameter takes an --input of its own: --input y=zeros"),
+    ],
+)
+def test_values_of_other_notations(given: str, hint: str) -> None:
+    assert f"hint: {hint}" in run("hlo-run", "good.hlo", "--input", given, code=1).stderr
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["x = f32[2", "x = f32[2] add(x, ", "x = f32[2] ad", "x = f32[2] add(x, x), meta",
+     "x = f32[2] add(x, x), metadata={op_name=\"a", "x = f32[2] add(x, x) /* a", "x = ",
+     "x = f32[2] constant({1, ", "x = f32[2] parameter(0)\n"],
+)  # fmt: skip
+def test_a_truncated_file_is_said_to_end(end: str) -> None:
+    Path("cut.hlo").write_text(f"HloModule m\nENTRY e {{\n  {end}")
+    told = run("hlo-opt", "cut.hlo", code=1).stderr
+    assert told.count("hint: the file ends here; it may be truncated") == 1, told

@@ -194,7 +194,7 @@ BROKEN = {
         "broken.py:1: ModuleNotFoundError: No module named 'nowhere'",
     ),
     "has no such part": ("Other = 1", "AttributeError: "),
-    "is no backend": ("Mine = dict", "broken:Mine is no hlo.compiler.backends.Backend"),
+    "is no backend": ("Mine = dict", "broken:Mine is neither an hlo.compiler.backends.Backend"),
     "lacks methods": (
         "from hlo.compiler.backends import PlannedBackend\nclass Mine(PlannedBackend): pass",
         "TypeError: Can't instantiate abstract class Mine",
@@ -207,7 +207,7 @@ BROKEN = {
     "loads something else": (
         "from hlo.compiler.backends import Backend\n"
         "class Mine(Backend):\n  def load(self, *_): return 1",
-        "load gives no hlo.compiler.backends.Loaded",
+        "load does not return an hlo.compiler.backends.Loaded",
     ),
     "fails to run": (
         "from hlo.compiler.backends import Backend, Loaded\n"

@@ -139,7 +139,7 @@ def test_what_was_found_is_kept(tmp_path: Path) -> None:
         ("[" * 100_000, "it is nested too deeply"),
         ("[]", "it is no JSON object"),
         ('{"version": 9}', "its version is 9, not 1"),
-        ('{"version": 1, "choices": {}}', "`processor` is no text"),
+        ('{"version": 1, "choices": {}}', "`processor` is not a string"),
         ('{"version": 1, "processor": "x", "choices": {"a": 1}}', "`choices` is not an object"),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_what_cannot_be_measured() -> None:
         with pytest.raises(hlo.HloError, match="tune is for native code of one device"):
             hlo.compile(module, tune=1.0, **options)
     for seconds in (0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(hlo.HloError, match="is no number of seconds"):
+        with pytest.raises(hlo.HloError, match="is not a positive number of seconds"):
             hlo.compile(module, tune=seconds)
     with pytest.raises(hlo.HloError, match="no such file"):
         hlo.compile(module, tune="missing.json")

@@ -207,7 +207,7 @@ def test_types_that_numpy_lacks(tmp_path: Path) -> None:
         ({"kernel": KERNEL.T}, "weights: kernel has dimensions [4, 3], f32[3,4] is needed"),
         ({"2": KERNEL.T}, "weights: 2 (parameter kernel) has dimensions [4, 3], f32[3,4] is"),
         ({"kernel": KERNEL.astype(np.float64)}, "kernel has dtype numpy.float64, f32[3,4] is"),
-        ({"kernel": KERNEL, "2": KERNEL}, "2 (parameter kernel) is there twice"),
+        ({"kernel": KERNEL, "2": KERNEL}, "2 (parameter kernel) is given twice"),
     ],
 )
 def test_weights_that_do_not_fit(weights: dict[str, Any], words: str) -> None:

@@ -463,7 +463,7 @@ NEGATE = "computations.0.instructions.2."
         (NEGATE + "opcode", "negat", "unknown-opcode", "q: unknown opcode 'negat'"),
         (NEGATE + "operand_ids", [7], "undefined-operand", "no instruction 7"),
         (NEGATE + "id", 0, "duplicate-name", "have the number 0"),
-        (NEGATE + "name", "p", "duplicate-name", "instruction p of e is there twice"),
+        (NEGATE + "name", "p", "duplicate-name", "instruction p of e is defined twice"),
         (NEGATE + "name", "a b", "bad-name", "'a b' is not a valid name"),
         (NEGATE + "control_predecessor_ids", [9], "undefined-operand", "no instruction 9"),
         (NEGATE + "called_computation_ids", [0], "bad-computation", "calls 0 computations"),

@@ -199,7 +199,7 @@ def test_registers_that_nothing_was_written_to() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("mov.u32 %q1, 5;", "%q1 is no register that is declared"),
+        ("mov.u32 %q1, 5;", "%q1 is neither a declared"),
         ("bar.sync 16;", "a barrier has a number from 0 to 15"),
         ("bar.sync %r1;", "a barrier has a number from 0 to 15"),
         ("bar.sync 1, 33;", "a multiple of 32"),

@@ -354,8 +354,8 @@ def test_a_library_takes_the_level_that_is_there(
     [
         (("x86_64-linux-gnu", "x86-64-v2,"), "a name is missing"),
         (("x86_64-linux-gnu", ""), "a name is missing"),
-        (("x86_64-linux-gnu", "generic,x86-64"), "x86-64 is there twice"),
-        (("x86_64-linux-gnu", "x86-64-v3,x86-64-v3"), "x86-64-v3 is there twice"),
+        (("x86_64-linux-gnu", "generic,x86-64"), "duplicate processor x86-64"),
+        (("x86_64-linux-gnu", "x86-64-v3,x86-64-v3"), "duplicate processor x86-64-v3"),
         (("x86_64-linux-gnu", "x86-64-v2,znver99"), "did you mean 'znver"),
         (("aarch64-linux-gnu", "generic,cortex-a76"), "for x86_64 and i686, .* not for aarch64"),
         (("wasm32", "generic,mvp"), "not for wasm32"),

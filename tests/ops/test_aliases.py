@@ -71,4 +71,4 @@ def test_a_shape_that_does_not_end(text: str, message: str) -> None:
 def test_a_text_that_is_cut_off_says_so(end: str) -> None:
     with pytest.raises(hlo.HloError) as e:
         hlo.parse(f"HloModule m\n\nENTRY e {{\n  x = f32[2] parameter(0)\n{end}")
-    assert "is the file cut off?" in str(e.value)
+    assert "it may be truncated" in str(e.value)

@@ -124,7 +124,7 @@ def test_a_profile_of_another_module_is_told() -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"entries": [3]}', '{"entries": [{"name": "a"}]}'])
 def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "p.json").write_text(text)
-    with pytest.raises(hlo.HloError, match="this is no profile"):
+    with pytest.raises(hlo.HloError, match="this is not a profile"):
         read_profile(tmp_path / "p.json")
     (tmp_path / "p.json").write_text(text + "{")
     with pytest.raises(hlo.HloError, match="not JSON"):

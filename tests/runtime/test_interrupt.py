@@ -331,7 +331,7 @@ def test_a_command_ends_after_its_time(backend: str, tmp_path: Path) -> None:
     done = runner.invoke(run_command, [*args, "1", "--timeout", "0.5"])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr in [
-        f"error: {what} {file}: not done after 0.5 s [timeout]\n"
+        f"error: timed out after 0.5 s (while {what} {file}) [timeout]\n"
         for what in ("preparing", "running")
     ]
     done = runner.invoke(run_command, [*args, "1", "--timeout", "0.5", "--json"])
@@ -354,4 +354,4 @@ def test_a_command_ends_where_nothing_sees_that_it_is_to() -> None:
     run = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(run, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: starting: not done after 0.1 s [timeout]\n"
+    assert done.stderr == "error: timed out after 0.1 s (while starting) [timeout]\n"

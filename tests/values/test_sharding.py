@@ -117,7 +117,7 @@ def test_other_spellings_read_as_the_canonical_form(text: str, canonical: str) -
         ("{devices=[2]<=[2] last_tile_dims={manual,manual}}", "2 subgroup kinds for 1"),
         ("{devices=[2]<=[2] last_tile_dims={odd}}", "unknown subgroup kind"),
         ("{{{replicated}}}", "expected a sharding"),
-        ("{mesh['x'=2,'x'=2], [{}]}", "is there twice"),
+        ("{mesh['x'=2,'x'=2], [{}]}", "is repeated"),
         ("{mesh['x'=2], [{}], unreduced=avg{'x'}}", "unknown reduction 'avg'"),
         ("{mesh['x'=4], [{'q'}]}", "no axis 'q'"),
         ("{mesh['x'=4], [{'x'},{'x'}]}", "used twice"),

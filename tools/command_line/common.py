@@ -24,8 +24,8 @@ import click
 import hlo
 
 from .completion import answer_shell, complete_files, install_option
-from .options import check_combinations
-from .spelling import meant, spelled
+from .options import Choice, check_combinations
+from .spelling import spelled, suggest
 
 if TYPE_CHECKING:
     from hlo.errors import HloError
@@ -55,12 +55,9 @@ class Tool(click.Command):
         try:
             rest = super().parse_args(ctx, spelled(self.params, args))
         except click.NoSuchOption as e:
-            found = meant(self.params, e.option_name)
-            if not found:
-                raise
-            raise click.UsageError(
-                f"{e.message} Did you mean {' or '.join(found)}?", e.ctx
-            ) from None
+            suggestion = suggest(self, e.option_name)
+            message = f"No such option {e.option_name!r}. {suggestion}".rstrip()
+            raise click.UsageError(message, e.ctx) from None
         check_combinations(ctx, self.params)
         for param in self.params:
             value = ctx.params.get(param.name or "")
@@ -164,7 +161,7 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def verify_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option that says how strict the verifier is."""
     return click.option(
-        "--verify", type=click.Choice(["strict", "lenient"]), default="strict", show_default=True,
+        "--verify", type=Choice(["strict", "lenient"]), default="strict", show_default=True,
         help="Check every rule, or accept what XLA accepts if it cannot affect results.",
     )(command)  # fmt: skip
 

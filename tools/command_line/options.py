@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,28 @@ class Option(click.Option):
     def long_name(self) -> str:
         """The name that messages have."""
         return max(self.opts, key=len)
+
+
+class Choice(click.Choice):
+    """One of some words; the error for another word suggests the closest.
+
+    lists: the option that lists the words, where they are too many for an error.
+    """
+
+    def __init__(self, choices: Sequence[str], lists: str = "", **settings: Any) -> None:
+        super().__init__(choices, **settings)
+        self._lists = lists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as e:
+            close = difflib.get_close_matches(str(value).lower(), self.choices, n=1)
+            message = e.message
+            if self._lists:
+                message = f"{value!r} is unknown; {self._lists} shows all."
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.BadParameter(message + hint, ctx, param) from None
 
 
 def check_combinations(ctx: click.Context, params: Sequence[click.Parameter]) -> None:

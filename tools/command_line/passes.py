@@ -60,7 +60,8 @@ def pass_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Run a Python file that registers passes."),
         click.option("--verify-each", is_flag=True, help="Verify after every pass."),
         click.option("--validate", is_flag=True, help="After every pass, compare the module's "
-                     "results with those before, and name the rule that changed one."),
+                                                 "results with those before it, and name the first "
+                                                 "rule that changed one."),
         click.option("--bisect-passes", is_flag=True, help="After every pass, compare the compiled "
                      "module with the reference, and name the first pass and rule at which they "
                      "disagree."),

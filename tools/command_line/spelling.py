@@ -6,6 +6,7 @@ that name in click's own spelling.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 
@@ -39,18 +40,43 @@ _SYNONYMS = {
     "--no-verify --verify": "skip-verify disable-verify verify-none",
     "--list-ops": "ops opcodes list-opcodes",
     "--backend": "interpreter device executor engine",
+    "--debug": "verbose v traceback backtrace stack-trace",
+    "--quiet": "silent s q no-print no-output",
 }
 
 
-def meant(params: Sequence[click.Parameter], name: str) -> list[str]:
-    """Return the options of a command that are called something else elsewhere: `--tolerance`."""
+# How alike two names are at least, of which one is suggested for the other.
+_LIKENESS = 0.75
+
+
+def suggest(command: click.Command, name: str) -> str:
+    """Return a sentence about the option that may be meant by an unknown one, empty for none.
+
+    It is one that is called so elsewhere (`--tolerance`), has almost the same name, or is an option
+    of another command.
+    """
     word = name.lstrip("-").replace("_", "-").lower()
-    known = {opt for p in params for opt in (*p.opts, *p.secondary_opts)}
+    known = _long_options(command)
     for ours, theirs in _SYNONYMS.items():
-        found = [option for option in ours.split() if option in known]
-        if found and word in theirs.lower().split():
-            return [ours] if "''" in ours else found
-    return []
+        options = [option for option in ours.split() if option in known]
+        if options and word in theirs.lower().split():
+            return f"Did you mean {ours if chr(39) in ours else ' or '.join(options)}?"
+    close = difflib.get_close_matches(f"--{word}", known, n=1, cutoff=_LIKENESS)
+    if close:
+        return f"Did you mean {close[0]}?"
+    from hlo.__main__ import commands
+
+    others = {f"hlo-{short}": entry for short, entry in commands().items()}
+    having = [
+        other for other, entry in others.items()
+        if other != command.name and f"--{word}" in _long_options(entry.load())
+    ]  # fmt: skip
+    return f"It is an option of {' and '.join(having)}." if having else ""
+
+
+def _long_options(command: click.Command) -> list[str]:
+    params = [p for p in command.params if not getattr(p, "hidden", False)]
+    return [o for p in params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")]
 
 
 def spelled(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:

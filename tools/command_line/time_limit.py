@@ -42,7 +42,8 @@ def time_limit(seconds: float | None, show: Callable[[HloError], None]) -> Itera
     def tell() -> None:
         from hlo.errors import HloError
 
-        show(HloError.at("timeout", f"{what or 'starting'}: not done after {seconds:g} s"))
+        doing = what or "starting"
+        show(HloError.at("timeout", f"timed out after {seconds:g} s (while {doing})"))
 
     def over(*_: object) -> None:
         if not done.is_set():

@@ -22,7 +22,7 @@ Editors start it themselves; docs/editors.md says how to tell them:
     "more for HLO text, by the language server protocol on standard input and output.\n"
     + _EXAMPLE,
 )  # fmt: skip
-@click.option("--stdio", is_flag=True, help="Use standard input and output, as always.")
+@click.option("--stdio", is_flag=True, help="Use standard input and output, the default.")
 @click.option("--log", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write a log of the connection to FILE.")  # fmt: skip
 @common_options

@@ -23,7 +23,7 @@ from ..command_line.common import (
     strict_math_option,
 )
 from ..command_line.debug_options import DebugOptions
-from ..command_line.options import Option
+from ..command_line.options import Choice, Option
 from ..command_line.partition_report import PartitionReports
 from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options
 from ..command_line.platforms import KNOWN, stage_of, target_of
@@ -84,7 +84,7 @@ class _OptTool(Tool):
 )  # fmt: skip
 @click.option("--lenient", is_flag=True, hidden=True)
 @click.option(
-    "--print", "form", type=click.Choice(FORMS), default="default", show_default=True,
+    "--print", "form", type=Choice(FORMS), default="default", show_default=True,
     help="The style of the text, `xla` for that of XLA's tool; the flags below modify it.",
 )  # fmt: skip
 @click.option(
@@ -101,7 +101,7 @@ class _OptTool(Tool):
     "text.",
 )
 @click.option(
-    "--stage", type=click.Choice(list(STAGES)), metavar="STAGE",
+    "--stage", type=Choice(list(STAGES), "--list-stages"), metavar="STAGE",
     help="Print the module at this stage of compilation; see --list-stages.",
 )  # fmt: skip
 @click.option("--list-stages", is_flag=True, help="List the stages, and exit.")
@@ -122,14 +122,14 @@ class _OptTool(Tool):
 )
 @click.option(
     "--stats", "report", flag_value="stats",
-    help="Print operation counts, costs, memory use, and what collectives send.",
+    help="Print operation counts, costs, memory use, and the traffic of collectives.",
 )  # fmt: skip
 @click.option("--network", cls=Option, requires="--stats", metavar="bandwidth=B/s,latency=S",
-              help="With --stats: what a device sends in a second, and how long a message takes "
-              "at least.  [default: bandwidth=50GB/s,latency=2us]"
+              help="With --stats: the bandwidth of a device and the latency of a message.  "
+              "[default: bandwidth=50GB/s,latency=2us]"
 )  # fmt: skip
 @click.option("--simulate", cls=Option, excludes=_REPORTS, metavar="NAME=VALUE,...",
-              help="Print a simulated run of the module on machines that are not here. NAMEs, with "
+              help="Simulate a run of the module on other machines. NAMEs, with "
               "their defaults: devices (as the module), topology=switch (or ring, torus2d, "
               "torus:8x8, fat-tree:32, nodes:8), bandwidth=50GB/s, latency=2us, "
               "node-bandwidth=400GB/s, node-latency=1us, oversubscription=1, "
@@ -144,11 +144,11 @@ class _OptTool(Tool):
               "instruction, where it came from, and what each change of distribution sends."
 )  # fmt: skip
 @click.option("--profile", metavar="FILE.json",
-              help="With --report FILE.html: times that `hlo-run --profile=FILE.json` measured."
+              help="With --report FILE.html: use times that `hlo-run --profile=FILE.json` measured."
 )  # fmt: skip
 @click.option("--memory", "report", flag_value="memory",
-              help="Print what the compiled module holds in memory at each step of a run on "
-              "--target: a chart, the buffers at the peak, and what would lower it."
+              help="Print the memory that the compiled module uses at each step of a run on "
+              "--target: a chart, the buffers at the peak, and how to lower it."
 )  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
@@ -156,13 +156,13 @@ class _OptTool(Tool):
               "expensive first."
 )  # fmt: skip
 @click.option("--device", cls=Option, requires="--cost", metavar="NAME",
-              help="With --cost: also what each kernel takes on a GPU that need not be here: "
-              "a100, h100, h200 or rtx4090."
+              help="With --cost: estimate the time of each kernel on a GPU, which need not be "
+              "present: a100, h100, h200 or rtx4090."
 )  # fmt: skip
 @strict_math_option
-@click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
+@click.option("--platform", type=Choice(KNOWN, case_sensitive=False),
               help="As in XLA's tool: any but `transforms` without --passes runs the default "
-              "pipeline. Of GPUs, it is the --target: nvptx64, amdgcn.")  # fmt: skip
+              "pipeline. For GPUs it also sets --target: nvptx64, amdgcn.")  # fmt: skip
 @click.option("--emit-proto", is_flag=True,
               help="Print the HloProto of the module as text, without passes.")  # fmt: skip
 @ci_options("whether each file is valid", "Print errors only, not the module.")
@@ -176,7 +176,7 @@ class _OptTool(Tool):
     is_flag=True,
     help="Print errors, the report or the list as JSON on stdout.",
 )
-@click.option("--format", "input_form", type=click.Choice(SOURCE_FORMS),
+@click.option("--format", "input_form", type=Choice(SOURCE_FORMS),
               help="The format of FILE, instead of detecting it by content and name: HLO text, "
               "a binary or text proto, StableHLO.")  # fmt: skip
 @function_option

@@ -26,7 +26,7 @@ from ..command_line.common import (
     verify_option,
 )
 from ..command_line.debug_options import DebugOptions
-from ..command_line.options import Option
+from ..command_line.options import Choice, Option
 from ..command_line.passes import check_pipeline
 from ..command_line.time_limit import time_limit
 from ..command_line.verdicts import Verdicts, ci_options
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class _RunTool(Tool):
-    """Takes XLA's debug options out of the arguments, and lists the flags of XLA's tool apart."""
+    """Takes XLA's debug options out of the arguments; lists flags of XLA's tool separately."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         be_quiet_unless_first()
@@ -56,7 +56,8 @@ class _RunTool(Tool):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, is_xla in (("Options", False), (HEADING, True)):
-            params = [p for p in self.get_params(ctx) if isinstance(p, XlaOption) == is_xla]
+            options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+            params = [p for p in options if isinstance(p, XlaOption) == is_xla]
             records = [record for p in params if (record := p.get_help_record(ctx)) is not None]
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -96,9 +97,10 @@ class _RunTool(Tool):
     "another form of the module that has them, or random like the inputs.",
 )  # fmt: skip
 @click.option("--backend", type=BackendName(), metavar="NAME", default="compiled",
-              show_default=True, help="What runs the module: compiled, native code; reference, the "
-              "interpreter; gpu, the NVIDIA GPU here; gpu-emulated, a machine that runs its "
-              "kernels and checks them; or one that an installed package registers.")  # fmt: skip
+              show_default=True, help="What runs the module: compiled (native code), reference "
+                                 "(the interpreter), gpu (this machine's NVIDIA GPU), gpu-emulated "
+                                 "(runs the GPU's kernels and checks them), or a backend of an "
+                                 "installed package.")  # fmt: skip
 @click.option("--check", is_flag=True,
               help="Compare with the interpreter; exit 1 if results differ.")  # fmt: skip
 @click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result contains NaN.")
@@ -119,19 +121,19 @@ class _RunTool(Tool):
               "[default: by type; 0 with --rtol]")  # fmt: skip
 @click.option(
     "--infeed", multiple=True, metavar="FILE",
-    help="What infeed reads, on each device: an npy, an npz (0, 1, ...; of a tuple 0.0, 0.1, "
-    "...), or a text of literals with their shapes. Several files are concatenated.",
+    help="Values that infeed reads, on each device: an npy, an npz (0, 1, ...; of a tuple 0.0, "
+    "0.1, ...), or a text of literals with their shapes. Several files are concatenated.",
 )  # fmt: skip
 @click.option(
     "--outfeed",
     metavar="FILE",
-    help="Write what outfeed sends to an npz in the format of --infeed.",
+    help="Write the values of outfeed to an npz in the format of --infeed.",
 )
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
 @click.option("--time", "show_time", is_flag=True,
               help="Show compile and run times, operations and bytes per second.")  # fmt: skip
 @click.option("--timeout", metavar="S", type=click.FloatRange(0, min_open=True),
-              help="Stop after S seconds, with an error that says what was "
+              help="Fail after S seconds; the error names the stage that was "
               "interrupted.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(1),
               help="Number of threads for native code.  [default: one per processor]")  # fmt: skip
@@ -162,21 +164,22 @@ class _RunTool(Tool):
     "--devices-per-process",
     metavar="N",
     type=click.IntRange(1),
-    help="Under mpiexec, how many devices each process runs.  [default: 1]",
+    help="Under mpiexec, the number of devices of each process.  [default: 1]",
 )
 @click.option("--rank-timeout", metavar="S", type=click.FloatRange(1), default=60.0,
-              show_default=True, help="Under mpiexec, after how long a process that does not "
-              "answer is given up.")  # fmt: skip
+              show_default=True, help="Under mpiexec, fail when a process does not answer for S "
+                                 "seconds.")  # fmt: skip
 @click.option("--per-device", is_flag=True,
-              help="Take and give the shards of each device, device0.out0, ..., also for a module "
-              "with shardings, which otherwise takes and gives whole arrays.")  # fmt: skip
+              help="Read and write the shards of each device, device0.out0, ..., also for a module "
+              "with shardings, whose inputs and results are whole arrays by default.")  # fmt: skip
 @click.option("--partition", metavar="devices=N,M,...",
-              help="Distribute a module without shardings over a grid of devices, as --shard "
-              "says.")  # fmt: skip
+              help="Partition a module without shardings over a grid of devices, by "
+              "--shard.")  # fmt: skip
 @click.option("--shard", "shards", multiple=True, metavar="NAME=AXIS,...|FILE.json",
-              help="The axis of the grid that cuts each dimension of a value: x=0 cuts dimension 0 "
-              "along axis 0, w=-,1 dimension 1 along axis 1, y=0+1 along both. NAME is a "
-              "parameter (a pattern, or argN), an instruction of the entry, or outN.")  # fmt: skip
+              help="The axis of the grid that each dimension of a value is sharded over: x=0 "
+              "shards dimension 0 over axis 0, w=-,1 dimension 1 over axis 1, y=0+1 over both. "
+              "NAME is a parameter (a pattern, or argN), an instruction of the entry, or "
+              "outN.")  # fmt: skip
 @click.option("--random-by-device", "vary", is_flag=True,
               help="Use different random inputs on each device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
@@ -185,13 +188,13 @@ class _RunTool(Tool):
 @strict_math_option
 @verify_option
 @click.option("--format", "--input-format", "form",
-              type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
+              type=Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
               help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
 @click.option("--simt-report", is_flag=True, cls=Option, requires="--backend gpu-emulated",
               excludes=["--trace", "--find-nan", "--first-divergence"],
-              help="With --backend gpu-emulated: show what the kernels did, bank conflicts and "
-              "uncoalesced accesses among it, by HLO instruction.")  # fmt: skip
+              help="With --backend gpu-emulated: show bank conflicts, uncoalesced accesses and "
+              "other counts of the kernels, by HLO instruction.")  # fmt: skip
 @profile_options
 @trace_options
 @divergence_options
@@ -211,7 +214,7 @@ def main(
     Inputs that are not given are random. Results do not depend on the number of threads. A module
     with collectives for several devices runs on that many, one thread per device; inputs are
     passed to each device, results are called device0.out0, device1.out0, ... One with shardings
-    is partitioned first, and takes and gives whole arrays.
+    is partitioned first; its inputs and results are whole arrays.
 
     \b
     Examples:

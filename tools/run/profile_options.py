@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..command_line.common import emit, note
-from ..command_line.options import Option
+from ..command_line.options import Choice, Option
 
 if TYPE_CHECKING:
     from hlo.profiler.compilation import StageClock
@@ -39,22 +39,22 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option(
             "--profile-format", cls=Option, requires=["--profile", "--profile-compile"],
-            type=click.Choice(_FORMATS),
-            help="The form of the profile, instead of by OUT's ending: .json, .trace.json (Chrome "
-            "trace events, for Perfetto), .folded (stacks for flame graphs; folded-op-name has the "
-            "framework's), .txt; perf writes the addresses of kernels to /tmp/perf-PID.map, where "
-            "perf finds their names.",
+            type=Choice(_FORMATS),
+            help="The format of the profile, by default from OUT's extension: .json, .trace.json "
+            "(Chrome trace events, for Perfetto), .folded (stacks for flame graphs; folded-op-name "
+            "has the framework's), .txt; perf writes the addresses of kernels to "
+            "/tmp/perf-PID.map, where perf finds their names.",
         ),
         click.option(
             "--profile-compile", cls=Option, requires="--backend compiled", is_flag=False,
             flag_value=_HERE, metavar="[=OUT]",
-            help="Show where the time of compilation goes, by stage, pass and part of the code, or "
-            "write it to OUT.",
+            help="Show the time of compilation by stage, pass and part of the code, or write it to "
+            "OUT.",
         ),
         click.option(
             "--profile", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
-            help="Show where the time of the runs goes, kernel by kernel, or write it to OUT. A "
-            "run that is not measured comes first.",
+            help="Show the time of each kernel in the runs, or write it to OUT. One run before "
+            "them is not measured.",
         ),
     ):  # fmt: skip
         command = option(command)

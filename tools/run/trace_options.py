@@ -35,20 +35,21 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--find-nan", cls=Option, excludes=["--trace", *_RESULTS], is_flag=False,
             flag_value=HERE, metavar="[=DIR/]",
-            help="Run for the first instruction that makes a NaN or an infinity from operands "
-            "without; exit 1 if there is one. The instruction as a module and its inputs are "
-            "written to DIR, by default FILE's name with .nan.",
+            help="Find the first instruction that makes a NaN or an infinity from operands without "
+            "one; exit 1 if there is one. It is written as a module, with its inputs, to DIR, by "
+            "default FILE's name with .nan.",
         ),
         click.option(
             "--trace-only", cls=Option, requires="--trace", multiple=True, metavar="[KIND=]PATTERN",
-            help="Trace what matches, with * and ?: names, or opcode=, computation=, op_name=; "
-            "iteration=3:5 of the innermost loop. May be given more than once.",
+            help="Trace only instructions that match: a name with * and ?, opcode=, computation= "
+            "or op_name=; or iterations of the innermost loop, iteration=3:5. May be given more "
+            "than once.",
         ),
         click.option(
             "--trace", cls=Option, excludes=_RESULTS, is_flag=False, flag_value=HERE,
             metavar="[=OUT]",
-            help="Run for what each instruction computes, in loops by iteration: a table of its "
-            "statistics, or OUT.json; OUT.npz has the whole arrays, too.",
+            help="Show statistics of what each instruction computes, in loops by iteration, or "
+            "write them to OUT.json, or with the whole arrays to OUT.npz.",
         ),
     ):  # fmt: skip
         command = option(command)

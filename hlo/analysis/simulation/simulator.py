@@ -85,15 +85,15 @@ def simulate(module: Module, topology: Topology, machine: Machine, seed: int = 0
 
 
 def copies_of(module: Module, devices: int) -> int:
-    """Return how often a module runs side by side on so many devices. Raises HloError."""
+    """Return how many copies of a module run side by side on some devices. Raises HloError."""
     replicas, partitions = module.device_counts
     own = replicas * partitions
     if devices % own:
         raise HloError.at(
             "bad-value",
-            f"devices={devices}: {devices} is not a multiple of the module's {own} devices "
-            f"({replicas} x {partitions}, replicas and partitions)",
-            None, f"devices={own} runs it as it is, a multiple adds replicas",
+            f"devices={devices} is not a multiple of the module's {own} devices ({replicas} "
+            f"replicas x {partitions} partitions)",
+            None, f"devices={own} runs it as it is; a multiple of that adds replicas",
         )  # fmt: skip
     return devices // own
 

@@ -81,7 +81,7 @@ def tuning_of(text: str, name: str) -> Tuning:
     processor: Any = found.get("processor")
     choices: Any = found.get("choices")
     if not isinstance(processor, str):
-        raise bad("`processor` is no text")
+        raise bad("`processor` is not a string")
     if not isinstance(choices, dict) or not all(isinstance(v, str) for v in choices.values()):
         raise bad("`choices` is not an object of texts")
     return Tuning(processor, choices)

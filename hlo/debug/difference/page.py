@@ -29,7 +29,7 @@ def page_of(difference: Record) -> str:
         '<header class="page"><h1>Difference of modules</h1><span class="space"></span>'
         '<input type="search" id="search" placeholder="Search instructions" '
         'aria-label="Search instructions"><span id="found" class="muted" role="status"></span>'
-        '<button class="theme">Light or dark</button></header><main>'
+        '<button class="theme">Toggle theme</button></header><main>'
         f'<p class="mono"><span class="removed">- {left}</span><br>'
         f'<span class="added">+ {right}</span></p>'
         f"<p>{escaped(difference.summary)}</p>"

@@ -186,7 +186,7 @@ class Trace:
                 values.append(TracedValue.from_json(entry, array))
             return cls(index["module"], values, list(index["notes"]))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
-            raise HloError.at("bad-file", f"{path} is no trace: {e}") from None
+            raise HloError.at("bad-file", f"{path} is not a trace: {e}") from None
 
 
 def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -77,12 +77,12 @@ def _read_conv_dims(m: Message, operands: Operands) -> ConvDims:
         batch, feature, spatial = values[3 * i : 3 * i + 3]
         used = {batch, feature, *spatial}
         if len(used) != 2 + len(spatial) or not used <= set(dims):
-            raise TextError(f"dimension numbers that {array} does not have, or has once",
+            raise TextError(f"dimension numbers of {array} are out of range or repeated",
                             inside.offset, code="bad-dimension")  # fmt: skip
         unknown.append(tuple(d for d in dims if d not in used))
     if len(unknown) != 3 or len({len(values[i]) for i in (2, 5, 8)}) != 1:
-        raise TextError("a convolution of two arrays with equally many spatial dimensions is "
-                        "needed",
+        raise TextError("operands and result of a convolution need equally many spatial "
+                        "dimensions",
                         inside.offset, code="bad-value")  # fmt: skip
     return ConvDims(*values, *unknown)
 

@@ -83,7 +83,7 @@ class _ModuleReader:
             name = _name(c, "a computation")
             number = c.get("id", 0)
             if name in names:
-                _fail(f"computation {name} is there twice", c, "duplicate-name")
+                _fail(f"computation {name} is defined twice", c, "duplicate-name")
             if number in self._drafts:
                 _fail(f"two computations have the number {number}", c, "duplicate-name")
             names.add(name)
@@ -180,7 +180,7 @@ class _ModuleReader:
                       "duplicate-name")  # fmt: skip
             name = _name(i, f"an instruction of {comp.name}")
             if comp.get(name) is not None:
-                _fail(f"instruction {name} of {comp.name} is there twice", i, "duplicate-name")
+                _fail(f"instruction {name} of {comp.name} is defined twice", i, "duplicate-name")
             try:
                 by_id[number] = comp.add(self._instruction(i, name, by_id))
             except TextError as e:

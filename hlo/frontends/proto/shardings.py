@@ -32,10 +32,10 @@ def _grid(
 ) -> DeviceGrid:
     if not reshape:
         if not ids:
-            raise TextError("an arrangement without devices", m.offset, code="bad-sharding")
+            raise TextError("the device grid is empty", m.offset, code="bad-sharding")
         return DeviceGrid(dims, ids=tuple(ids))
     if sorted(perm) != list(range(len(reshape))) or min(reshape) < 1:
-        raise TextError("devices in an order that is none", m.offset, code="bad-sharding")
+        raise TextError("the device order is not a permutation", m.offset, code="bad-sharding")
     return DeviceGrid.iota(dims, reshape, perm)
 
 

@@ -71,7 +71,7 @@ class Converter:
         self._elided_words = 0
         for function in program.functions:
             if function.name in self._functions:
-                raise TextError(f"function @{function.name} is there twice", function.start,
+                raise TextError(f"function @{function.name} is defined twice", function.start,
                                 code="duplicate-name")  # fmt: skip
             self._functions[function.name] = function
 

@@ -281,7 +281,9 @@ def _transfer(inst: Instruction, kind: int) -> dict[str, str]:
 def _send_done(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     (start,) = inst.operands
     if start.opcode != "send":
-        raise InferError("what it waits for is not said here", code="no-counterpart")
+        raise InferError(
+            "the start of this operation is not in its computation", code="no-counterpart"
+        )
     operands = b.operands(start, trees[0])  # type: ignore[arg-type]
     attrs = _transfer(start, 2)
     return b.operation("stablehlo.send", operands, [inst.shape], attrs, **_extras(start))[0]
@@ -290,7 +292,9 @@ def _send_done(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 def _recv_done(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     (start,) = inst.operands
     if start.opcode != "recv":
-        raise InferError("what it waits for is not said here", code="no-counterpart")
+        raise InferError(
+            "the start of this operation is not in its computation", code="no-counterpart"
+        )
     operands = b.operands(start, trees[0])  # type: ignore[arg-type]
     names = b.operation("stablehlo.recv", operands, leaves(inst.shape), _transfer(start, 3),
                         **_extras(start))  # fmt: skip

@@ -379,7 +379,7 @@ class Builder:
         for number, param in enumerate(comp.parameters):
             got = param.parameter_number
             if got != number:
-                what = f"{number} is missing" if got > number else "it is there twice"
+                what = f"{number} is missing" if got > number else "it is defined twice"
                 assert param.span is not None
                 message = f"{comp.name}: parameter({got}) is given, but {what}"
                 self._report.error_at("bad-parameter-number", message, param.span)

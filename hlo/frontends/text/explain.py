@@ -49,7 +49,7 @@ _INSTRUCTION = re.compile(terminals.INSTRUCTION_LINE, re.S)
 _PIECE = re.compile(
     rf"""{terminals.STRING}|{terminals.COMMENT}|/\*|[][(){{}}"'/\n]|[^][(){{}}"'/\n]++""", re.S
 )
-_CUT_OFF = "the text ends before: is the file cut off?"
+TRUNCATED = "the file ends here; it may be truncated"
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
@@ -68,12 +68,14 @@ def explain(report: Report, at: int, expected: set[str], opener: int | None) -> 
     elif not _explain_brackets(report, _bracket_near(text, at, expected, opener)):
         hint = None
         if text.startswith("/*", at):
-            report.error("syntax", "the comment is never closed", at)
+            report.error("syntax", "the comment is never closed", at, hint=TRUNCATED)
             return
         if text.startswith("HloModule", at):
             hint = "a text contains one module, and nothing may precede its HloModule"
         elif not text.strip():
             hint = "the text is empty"
+        else:
+            hint = _at_end(text, at)
         report.error("syntax", f"expected {_listed(expected)}, found {_found(text, at)}", at,
                      hint=hint)  # fmt: skip
 
@@ -90,6 +92,12 @@ def _listed(expected: set[str]) -> str:
     if "SHAPE" in expected and "OPCODE" in expected and "OPERAND" not in expected:
         return "a shape and an opcode, f32[2] add(..)"
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]
+
+
+def _at_end(text: str, at: int) -> str | None:
+    """Return a hint where at most one word and white space follow."""
+    word = _WORD.match(text, at)
+    return TRUNCATED if _BLANK.fullmatch(text, word.end() if word else at) else None
 
 
 def _found(text: str, at: int) -> str:
@@ -122,10 +130,10 @@ def _explain_attribute(report: Report, at: int) -> None:
         report.error("syntax", "expected an attribute (name=value) after ','", at)
     elif m["equals"] is None:
         message = f"expected '=' after {m['key']!r}, found {_found(text, end)}"
-        report.error("syntax", message, end)
+        report.error("syntax", message, end, hint=_at_end(text, end))
     elif not _explain_brackets(report, end):
         message = f"{m['key']}: expected a value, found {_found(text, end)}"
-        report.error("syntax", message, end)
+        report.error("syntax", message, end, hint=_at_end(text, end))
 
 
 def _explain_brackets(report: Report, at: int | None) -> bool:
@@ -134,15 +142,15 @@ def _explain_brackets(report: Report, at: int | None) -> bool:
     if at is None or text[at : at + 1] not in ("(", "[", "{", "'", '"'):
         return False
     opened: list[int] = []
-    hint = None
+    hint: str | None = TRUNCATED
     for m in _PIECE.finditer(text, at):
         piece = m[0]
         if piece in ("'", '"'):
-            hint = None if "\n" in text[m.start() :] else _CUT_OFF
+            hint = None if "\n" in text[m.start() :] else TRUNCATED
             report.error("syntax", "the string is not closed on its line", m.start(), hint=hint)
             return True
         if piece == "/*":
-            report.error("syntax", "the comment is never closed", m.start())
+            report.error("syntax", "the comment is never closed", m.start(), hint=TRUNCATED)
             return True
         if piece in _CLOSING:
             opened.append(m.start())
@@ -151,13 +159,12 @@ def _explain_brackets(report: Report, at: int | None) -> bool:
             if _CLOSING[text[last]] != piece:
                 place = Span(report.source, m.start(), m.end())
                 report.error("syntax", f"{text[last]!r} is never closed", last,
-                             note=(f"{piece!r} stands here", place))  # fmt: skip
+                             note=(f"{piece!r} is here", place))  # fmt: skip
                 return True
         elif piece == "\n" and _INSTRUCTION.match(text, m.end()):
+            hint = None
             break
         if not opened:
             return False
-    else:
-        hint = _CUT_OFF
     report.error("syntax", f"{text[opened[-1]]!r} is never closed", opened[-1], hint=hint)
     return True

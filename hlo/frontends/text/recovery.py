@@ -16,7 +16,7 @@ from lark.parsers.lalr_parser_state import ParserState
 
 from hlo.errors import HloError, Span
 from hlo.frontends.text import terminals
-from hlo.frontends.text.explain import explain
+from hlo.frontends.text.explain import TRUNCATED, explain
 from hlo.frontends.text.lines import read_lines
 from hlo.frontends.text.report import Report, TooManyErrors
 from hlo.frontends.text.syntax import ModuleRecord, Token, grammar
@@ -147,9 +147,8 @@ def _close_computation(report: Report, state: ParserState[Any], at: int) -> None
             place = Span(report.source, value.start_pos, value.start_pos + end)
             note = ("the computation begins here", place)
             break
-    end = len(report.source.text.rstrip())
-    hint = "the text ends here: is the file cut off?" if at >= end else None
-    at = min(at, end)
+    at = min(at, len(report.source.text.rstrip()))
+    hint = None if report.source.text[at:].strip() else TRUNCATED
     report.error("syntax", "'}' is missing at the end of a computation", at, hint=hint, note=note)
     state.feed_token(Token("END", "}", at, end_pos=at))
 

@@ -130,7 +130,7 @@ class OperandReader:
             return reg
         if word[0] == "%":
             if not _SPECIAL.match(word):
-                raise PtxSyntaxError(f"{word} is no register that is declared, nor a special one")
+                raise PtxSyntaxError(f"{word} is neither a declared nor a special register")
             return Special(word)
         if word == "WARP_SZ":
             return Immediate(32)

@@ -26,7 +26,7 @@ def dims_of(value: SupportsIndex | Sequence[SupportsIndex], what: str) -> Dims:
         sizes = []
     if not 1 <= len(sizes) <= 3:
         raise HloError.at(
-            "bad-launch", f"{value!r} is no number of {what}, nor are they in x, y, z"
+            "bad-launch", f"{value!r} is not a number of {what}, nor three of them for x, y, z"
         )
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z

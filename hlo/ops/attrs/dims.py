@@ -219,7 +219,7 @@ def _decode_labels(
             s.fail(f"{what} labels {labels!r}: {c!r} is not one of {named}, a digit or ?",
                    code="bad-value")  # fmt: skip
         if c != "?" and labels.count(c) > 1:
-            s.fail(f"{what} labels {labels!r}: {c!r} is there twice", code="bad-value")
+            s.fail(f"{what} labels {labels!r}: {c!r} is repeated", code="bad-value")
     for c in named:
         if c not in labels:
             s.fail(f"{what} labels {labels!r}: {c!r} is missing", code="bad-value")

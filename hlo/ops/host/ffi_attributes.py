@@ -90,7 +90,7 @@ def ffi_attributes(op: OpView) -> dict[str, FfiAttribute]:
         return dict(read_config(text))
     except TextError as e:
         raise InferError(
-            f"custom-call: backend_config is no dictionary of attributes: {e}",
+            f"custom-call: backend_config is not a dictionary of attributes: {e}",
             code="bad-value",
         ) from None
 

@@ -121,7 +121,7 @@ def _product(inst: Instruction) -> Computation:
         and factors.dims[-1] <= a.dims[-1] <= a.dims[-2]
         and factors.element_type is a.element_type
     )
-    what = f"{factors.to_string(False)} are no factors for {a.to_string(False)}"
+    what = f"{factors.to_string(False)} are not factors of {a.to_string(False)}"
     _need(inst, fits, what)
     shape = inst.array_shape
     _need(inst, array(shape.element_type, shape.dims) == array(a.element_type, a.dims),

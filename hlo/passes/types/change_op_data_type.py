@@ -51,15 +51,19 @@ def _opcodes(names: str) -> frozenset[str]:
     for name in names.split("+"):
         if name not in OPS:
             hint = opcode_hint(name)
-            raise HloError.at("bad-pass-option", f"there is no operation {name}", None, hint)
+            raise HloError.at("bad-pass-option", f"unknown operation {name}", None, hint)
         spec = OPS[name]
         if name not in CONTRACTIONS and spec.category not in (
             Category.ELEMENTWISE,
             Category.MOVEMENT,
         ):
-            raise HloError.at("bad-pass-option", f"{name} is not one to change the type of")
+            raise HloError.at(
+                "bad-pass-option", f"the type of {name} cannot be changed by this pass"
+            )
         if spec.computation_attrs or name in _NOT_CHANGED:
-            raise HloError.at("bad-pass-option", f"{name} is not one to change the type of")
+            raise HloError.at(
+                "bad-pass-option", f"the type of {name} cannot be changed by this pass"
+            )
     return frozenset(names.split("+"))
 
 

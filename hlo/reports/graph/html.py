@@ -20,7 +20,7 @@ def to_html(module: Module) -> str:
         module.name,
         '<header class="page">'
         f'<h1>{escaped(module.name)}</h1><span class="space"></span>'
-        '<button type="button" class="theme">Light or dark</button></header>\n'
+        '<button type="button" class="theme">Toggle theme</button></header>\n'
         '<div id="graph" class="graph-panel"></div>',
         data={"module": graph_data(module)},
         scripts=(*GRAPH_SCRIPTS, "graph/page.js"),

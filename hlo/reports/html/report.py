@@ -157,5 +157,5 @@ def _body(module: Module, summary: str, data: Mapping[str, Any]) -> str:
         f'<header class="page"><h1>{escaped(module.name)}</h1>'
         f'<nav role="tablist" aria-label="Parts of the report">{tabs}</nav>'
         '<span class="space"></span>'
-        f'<button type="button" class="theme">Light or dark</button></header>\n{panels}'
+        f'<button type="button" class="theme">Toggle theme</button></header>\n{panels}'
     )

@@ -79,7 +79,7 @@ def entries_of(profile: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     entries = profile.get("entries") if isinstance(profile, Mapping) else None
     if not isinstance(entries, list) or not all(_is_entry(e) for e in entries):
         raise HloError.at(
-            "bad-value", "this is no profile",
+            "bad-value", "this is not a profile",
             hint="hlo-run model.hlo --profile=profile.json writes one",
         )  # fmt: skip
     return entries

@@ -99,7 +99,7 @@ def _origin(value: Value) -> str:
     cut = [d for d, axes in enumerate(value.dims) if axes]
     if not cut:
         said = [o for o in value.origins if o]
-        return said[0] if said else "nothing reached it"
+        return said[0] if said else "no sharding propagated here"
     if len({value.origins[d] for d in cut}) == 1:
         return value.origins[cut[0]]
     return ", ".join(f"dimension {d} {value.origins[d]}" for d in cut)

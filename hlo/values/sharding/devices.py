@@ -219,7 +219,7 @@ def read_mesh(s: Scanner, *, may_be_empty: bool = False) -> Mesh:
         at = s.pos
         name = _read_axis_name(s)
         if name in sizes:
-            raise TextError(f"mesh axis {name!r} is there twice", at, code="duplicate-name")
+            raise TextError(f"mesh axis {name!r} is repeated", at, code="duplicate-name")
         s.expect("=")
         sizes[name] = s.integer(1)
         count *= sizes[name]

@@ -157,7 +157,7 @@ def read_attribute(text: str, meshes: Mapping[str, Mesh]) -> list[AxisSharding]:
             return read_shardings(inside, meshes) if tag == _TAGS[0] else [
                 read_sharding(inside, meshes)
             ]  # fmt: skip
-    raise TextError(f"{text[:40]!r} is no #sdy.sharding<..>", 0, code="bad-sharding")
+    raise TextError(f"{text[:40]!r} is not a #sdy.sharding<..>", 0, code="bad-sharding")
 
 
 def _sharding(s: Scanner, meshes: Mapping[str, Mesh]) -> AxisSharding:

@@ -125,7 +125,7 @@ def test_a_test_that_dies_or_hangs_takes_only_its_process_down(tmp_path: Path) -
 def test_a_module_that_passes_is_an_error() -> None:
     with pytest.raises(hlo.HloError, match="nothing-wrong"):
         hlo.reduce(hlo.parse(LOOP), has("sine"))
-    with pytest.raises(hlo.HloError, match=r"'chekc' is no test.*\n.*did you mean 'check'"):
+    with pytest.raises(hlo.HloError, match=r"'chekc' is not a test.*\n.*did you mean 'check'"):
         hlo.reduce(hlo.parse(LOOP), "chekc")
 
 

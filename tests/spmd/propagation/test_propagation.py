@@ -90,7 +90,7 @@ ENTRY e {
         "w": "the parameter's header: it stays replicated",
         "d": "from the result of n",
         "n": "from the result of c",
-        "k": "nothing reached it",
+        "k": "no sharding propagated here",
         "t": "the result's header: it stays replicated",
     }
 
@@ -106,7 +106,7 @@ _MESHES = 'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=2]>
         (_MESHES, r"#sdy.sharding<@mesh, [{\"x\"}, {\"x\"}]>", "axis 'x' twice"),
         (_MESHES, r"#sdy.sharding<@mesh, [{\"x\"}, {}]>", "cuts 2 dimensions"),
         (_MESHES, r"#sdy.sharding<@mesh, [{\"x\":(1)3}]>", "no sub-axis"),
-        (_MESHES, "nonsense", "no #sdy.sharding"),
+        (_MESHES, "nonsense", "not a #sdy.sharding"),
         (_MESHES.replace('"y"=2', '"y"=4'), r"#sdy.sharding<@mesh, [{\"y\"}]>", "8 devices"),
         ("frontend_attributes={xla.sdy.meshes={mesh = nonsense}}", "", "xla.sdy.meshes"),
     ],

@@ -25,7 +25,7 @@ class Way:
         self.name = name
         if name.endswith(".npz") or is_module_file(name):
             raise HloError.at(
-                "bad-backend", f"{name} is no way to run other modules",
+                "bad-backend", f"{name} cannot run other modules",
                 hint=f"hlo-run FILE --first-divergence={name} finds the first instruction "
                 "where they part",
             )  # fmt: skip

@@ -37,4 +37,4 @@ def test_of(test: Callable[[Module], bool] | str) -> Test:
         return MakesNonfinite()
     known = "the tests are check, crash, find-nan, diverges:A,B and pass:NAME"
     hint = did_you_mean(test, ["check", "crash", "find-nan"]) or known
-    raise HloError.at("bad-value", f"{test!r} is no test", None, hint)
+    raise HloError.at("bad-value", f"{test!r} is not a test", None, hint)

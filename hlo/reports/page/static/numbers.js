@@ -18,7 +18,7 @@
   hlo.secondsText = (s) => {
     if (s === 0) return "0 s";
     if (s < 1e-6) return `${(s * 1e9).toFixed(0)} ns`;
-    if (s < 1e-3) return `${(s * 1e6).toPrecision(3)} µs`;
+    if (s < 1e-3) return `${(s * 1e6).toPrecision(3)} us`;
     if (s < 1) return `${(s * 1e3).toPrecision(3)} ms`;
     return `${s.toPrecision(4)} s`;
   };

@@ -8,8 +8,8 @@
     panel.replaceChildren();
     if (item === null) {
       panel.append(hlo.element("p", { class: "muted" },
-        "Click a node for its details, its + or a double click opens it. " +
-        "Arrow keys walk along edges, Enter opens and closes, + − 0 zoom."));
+        "Click a node for details; double-click it or click + to expand. " +
+        "Arrow keys follow edges, Enter expands and collapses, + − 0 zoom."));
     } else if (item.kind === "instruction") {
       hlo.instructionDetails(panel, item.module, item.id, actions);
     } else {

@@ -45,10 +45,10 @@
         onkeydown: (event) => event.key === "Enter" ? show(row.name) : undefined },
         hlo.svg("title", {}, spoken(row, total))));
     }
-    const what = data.is_profile ? "Points are kernels, as large as their share of the time. Those above the line found " +
+    const what = data.is_profile ? "Each point is a kernel; its size is its share of the time. Points above the roofline had " +
         "their data in a cache."
-      : "Points are instructions, unfused, at the time that they take at least: without a profile " +
-        "they lie on the line. hlo-run --profile=FILE.json measures them; give it with --profile.";
+      : "Each point is an unfused instruction at its lower-bound time, so all lie on the roofline. Pass --profile FILE.json " +
+        "(from hlo-run --profile) for measured points.";
     holder.append(
       hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted.toLocaleString("en")} cheapest are left out.` : ""),
       hlo.element("p", { class: "muted" },
