@@ -276,7 +276,7 @@ def test_stages_of_gpus_alone() -> None:
         (["--target", "nvptx64-nvidia-none"], "this GPU's triple is nvptx64-nvidia-cuda"),
         ([*TARGET, "--features", "+ptx80"], "what a GPU has, --cpu says"),
         ([*TARGET, "-o", "m.so"], "use one of .ptx, .cubin"),
-        ([*TARGET, "--header", "m.hpp"], "programs of GPUs have headers for C"),
+        ([*TARGET, "--header", "m.hpp"], "headers for GPU programs are C headers"),
         ([*TARGET, "--tune=1"], "says nothing of a GPU"),
         (["-o", "m.cubin"], "--target nvptx64 writes code for GPUs"),
         (["-o", "m.c"], "--target nvptx64 writes code for GPUs"),
@@ -291,7 +291,7 @@ def test_what_is_said_no_to(args: list[str], message: str) -> None:
 @pytest.mark.parametrize("args", [[], TARGET])
 def test_what_to_embed_is_of_c_programs(args: list[str]) -> None:
     done = run("m.hlo", "-o", "m.ll", *args, "--embed", "cubin")
-    assert done.exit_code == 2 and "--embed is of C programs for GPUs" in done.stderr
+    assert done.exit_code == 2 and "--embed requires a C program for a GPU" in done.stderr
 
 
 def test_what_no_device_has_addresses_for() -> None:
