@@ -16,11 +16,12 @@ from hlo.debug.trace.finding import Finding
 from hlo.debug.trace.record import Trace
 from hlo.eval import Host, run_values
 from hlo.frontends.programs import takes_programs
-from hlo.frontends.sources import read_file, read_module, write_module
+from hlo.frontends.sources import read_module, write_module
 from hlo.frontends.text import parse as parse_text
 from hlo.io.arguments import Parameter, bind_call
 from hlo.io.files import write_text
 from hlo.io.inputs import Sampler
+from hlo.io.module_files import read_file
 from hlo.io.random import Distributions
 from hlo.ir import Module
 from hlo.lenient import verified, verify_as, verify_in_place

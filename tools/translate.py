@@ -120,7 +120,8 @@ def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
     Raises HloError with the errors of all of them.
     """
     from hlo.errors import Diagnostic, HloError
-    from hlo.frontends.sources import read_module, recognized, split_modules
+    from hlo.frontends.sources import read_module, recognized
+    from hlo.io.module_files import split_modules
     from hlo.verifier import verify
 
     data, name = read_source(file)

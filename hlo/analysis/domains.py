@@ -47,6 +47,9 @@ _KEEPING = frozenset(
 )
 # Operations, besides those with the trait, whose results are nonnegative or -0 for all operands.
 _NEVER_NEGATIVE = frozenset({"sqrt", "rsqrt", "iota"})
+_SHIFTS = frozenset({"shift-left", "shift-right-arithmetic", "shift-right-logical"})
+# The largest of the integers that count, or that an index is computed from.
+_FEW = 9
 _DEPTH = 8
 # How often the demand on one value may be narrowed: through loops it might never converge.
 _MOST_VISITS = 4
@@ -118,6 +121,16 @@ def _asked(inst: Instruction) -> Iterator[Demand]:
     elif op == "conditional" and inst.operands[0].array_shape.element_type.is_integer:
         most = len(inst.called_computations) - 1
         yield inst.operands[0], (), Domain(0, most, op)
+    elif op == "while":
+        yield from _trip_counts(inst)
+    elif op in _SHIFTS:
+        bits = inst.array_shape.element_type.bits
+        yield inst.operands[1], (), Domain(0, min(bits - 1, _FEW), op)
+    elif op == "set-dimension-size":
+        yield inst.operands[1], (), _size(inst.operands[0].array_shape.dims[inst.dimensions[0]], op)
+    elif op == "dynamic-reshape":
+        for size, bound in zip(inst.operands[1:], inst.array_shape.dims, strict=True):
+            yield size, (), _size(bound, op)
 
 
 def _if_float(inst: Instruction, domain: Domain) -> Iterator[Demand]:
@@ -125,8 +138,25 @@ def _if_float(inst: Instruction, domain: Domain) -> Iterator[Demand]:
         yield inst, (), domain
 
 
+def _is_integer(inst: Instruction) -> bool:
+    return isinstance(inst.shape, ArrayShape) and inst.shape.element_type.is_integer
+
+
 def _is_float(inst: Instruction) -> bool:
     return isinstance(inst.shape, ArrayShape) and inst.shape.element_type.is_float
+
+
+def _size(bound: int, op: str) -> Domain:
+    """Return the domain of a size of at most `bound`."""
+    return Domain(0, _FEW if bound == UNBOUNDED else bound, op)
+
+
+def _trip_counts(loop: Instruction) -> Iterator[Demand]:
+    """Yield the domains of the integers that a loop's condition compares: it has few iterations."""
+    for inst in loop.condition:
+        if inst.opcode == "compare" and _is_integer(inst.operands[0]):
+            for operand in inst.operands:
+                yield operand, (), Domain(0, _FEW, loop.opcode)
 
 
 def _slice_starts(inst: Instruction) -> Iterator[Demand]:
@@ -208,8 +238,14 @@ def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
     elif op == "select":
         for operand in _alternatives(inst):
             yield operand, path, domain
-    elif op in _ARITHMETIC and not path:
-        yield from _ARITHMETIC[op](inst, domain)
+    elif not path:
+        demands = list(_ARITHMETIC[op](inst, domain)) if op in _ARITHMETIC else []
+        if not demands and _is_integer(inst) and math.isfinite(domain.high - domain.low):
+            # However the index is computed, it is likely to be in bounds for small numbers.
+            demands = [
+                (x, (), Domain(0, _FEW, domain.used_by)) for x in inst.operands if _is_integer(x)
+            ]
+        yield from demands
 
 
 def _alternatives(inst: Instruction) -> list[Instruction]:

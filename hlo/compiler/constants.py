@@ -12,10 +12,11 @@ from typing import Any
 from hlo.analysis.domains import domains_of_constants
 from hlo.analysis.elided import elided_constants, is_elided
 from hlo.errors import ElidedConstantsWarning, HloError, did_you_mean
-from hlo.frontends.sources import read_file, read_module
+from hlo.frontends.sources import read_module
 from hlo.io.archives import SAFETENSORS, read_archive
 from hlo.io.arguments import as_leaf, need_size
 from hlo.io.files import read_bytes
+from hlo.io.module_files import read_file
 from hlo.io.random import Distributions, Domain, random_array
 from hlo.ir import Instruction, Module
 from hlo.support.memory import enough_memory

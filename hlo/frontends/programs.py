@@ -57,7 +57,8 @@ def module_of(
     if isinstance(given, Module):
         return given
     if isinstance(given, str | Path) and not _is_text(given):
-        from hlo.frontends.sources import read_file, read_module
+        from hlo.frontends.sources import read_module
+        from hlo.io.module_files import read_file
 
         return read_module(*read_file(given))
     if _is_stage(given):

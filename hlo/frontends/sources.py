@@ -7,7 +7,6 @@ longer than parsing a typical text.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +15,9 @@ from hlo.errors import HloError, Source
 from hlo.frontends.text import print_module
 from hlo.frontends.text.parser import parse_source
 from hlo.io.compressed import unpacked
-from hlo.io.excerpts import listed, modules_in, modules_of, only, select
-from hlo.io.files import decode, named_file, read_bytes, write_files
-from hlo.io.foreign import LOOKED_AT, Foreign, foreign_bytes, foreign_text, not_a_module
+from hlo.io.excerpts import listed, modules_in
+from hlo.io.files import decode, read_bytes, write_files
+from hlo.io.foreign import foreign_bytes, foreign_text, not_a_module
 from hlo.io.formats import (
     MLIR,
     MODULES,
@@ -120,57 +119,6 @@ def _module_source(source: Source) -> Source:
     if not is_stablehlo(text) and (foreign := foreign_text(text, name)) is not None:
         raise not_a_module(name, foreign)
     return source
-
-
-def foreign_file(path: str | Path) -> Foreign | None:
-    """Return what a file is that has no module; None for one that may have, or cannot be read.
-
-    All but a text with strings in it is recognized by its first bytes.
-    """
-    name = str(path)
-    if os.path.isdir(named_file(path)):
-        return Foreign("a directory", f"name the files in it, as in {name.rstrip('/')}/*.txt")
-    try:
-        with open(named_file(path), "rb") as file:
-            start = file.read(LOOKED_AT)
-    except OSError:
-        return None
-    if start.startswith(b"HloModule") or is_mlir_bytecode(start):
-        return None
-    if (foreign := foreign_bytes(start, name)) is not None:
-        return foreign
-    foreign = None if is_proto(start) else foreign_text(start.decode(errors="ignore"), name)
-    if foreign is None or modules_in(Source(name, decode(read_bytes(path), name))):
-        return None
-    return foreign
-
-
-def read_file(path: str | Path) -> tuple[bytes, str]:
-    """Return the content of a file, and what errors are to call it.
-
-    `FILE#NAME` is a module of a file that has several, by its name or by a number from 1 on: the
-    content is that module on the lines that it has there. Raises HloError.
-    """
-    name, wanted = str(path), ""
-    if "#" in name and not os.path.exists(named_file(path)):
-        name, _, wanted = name.rpartition("#")
-    data = unpacked(read_bytes(name), name)
-    return (selected(data, name, wanted), name) if wanted else (data, name)
-
-
-def selected(data: bytes, name: str, wanted: str) -> bytes:
-    """Return the content of a file with one of its modules. Raises HloError."""
-    source = Source(name, decode(unpacked(data, name), name))
-    return only(source, select(source, wanted)).encode()
-
-
-def split_modules(data: bytes, name: str) -> list[bytes]:
-    """Return the content of each module of a file, on the lines that it has there.
-
-    Modules are inside of other text, or separated by lines of `// -----`. Raises HloError.
-    """
-    source = Source(name, decode(unpacked(data, name), name))
-    return [only(source, module).encode() for module in modules_of(source)]
 
 
 def _read_proto(data: bytes, name: str) -> Module:

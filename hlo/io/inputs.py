@@ -75,7 +75,7 @@ class Sampler:
         of = need_size(shape, f"input {name}")
         distribution = self.distributions.of(name)
         domain = self.domains.get((parameter.number, path))
-        if domain is not None and distribution.uses_domain(of.element_type):
+        if domain is not None and distribution.narrows(domain, of.element_type):
             self.assumed[name] = domain
         # Seeds from users have fewer bits.
         seed = self.seed + (device << 64)

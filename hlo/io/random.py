@@ -15,9 +15,10 @@ from hlo.errors import HloError, did_you_mean
 from hlo.values.numerals import from_double
 from hlo.values.types import ArrayShape, ElementType, complex_part, integer_range
 
-# Random integers are 0 .. 9: as indices they are likely to be in bounds, as operands not to
-# overflow.
+# Random integers of more than 8 bits are 0 .. 9: as operands they are likely not to overflow.
+# Narrow ones are data that is to saturate or to wrap around, and have any value.
 _INTEGERS = 10
+_NARROW_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class Distribution:
     kind: `safe` (normal, within the parameter's known domain), `normal` (standard
     normal, whatever the domain), `uniform` (from 0 to 1), `large` (of either sign, the logarithm
     uniform over the normal numbers of the type), or `range`, uniform from `low` to `high`.
-    Integers are always uniform: from 0 to 9, or in their domain, or from `low` to `high`,
-    inclusive.
+    Integers are always uniform. Those of a `range` are from `low` to `high`, inclusive; others are
+    in their domain or, without one, from 0 to 9. Those of at most 8 bits, and all that are `large`,
+    have any value of their type instead of 0 to 9.
     """
 
     kind: str = "safe"
@@ -80,6 +82,20 @@ class Distribution:
     def uses_domain(self, et: ElementType) -> bool:
         """True if the parameter's domain matters."""
         return self.kind == "safe" or (et.is_integer and self.kind != "range")
+
+    def narrows(self, domain: Domain, et: ElementType) -> bool:
+        """True if values of a parameter are others because of its domain."""
+        if not self.uses_domain(et):
+            return False
+        usual = self.integers(et) if et.is_integer else None
+        return (domain.low, domain.high) != usual
+
+    def integers(self, et: ElementType) -> tuple[int, int]:
+        """Return the smallest and the largest random integer of a type without a domain."""
+        least, most = integer_range(et)
+        if self.kind == "large" or et.bits <= _NARROW_BITS:
+            return least, most
+        return 0, _INTEGERS - 1
 
 
 _KINDS = ("safe", "normal", "uniform", "large")
@@ -191,7 +207,7 @@ def _integers(
 ) -> np.ndarray:
     et, dims = shape.element_type, shape.dims
     least, most = integer_range(et)
-    low, high = 0, min(_INTEGERS - 1, most)
+    low, high = distribution.integers(et)
     if distribution.kind == "range":
         low = max(math.ceil(distribution.low), least)
         high = min(math.floor(distribution.high), most)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import threading
 import zipfile
 import zlib
 from pathlib import Path
@@ -161,6 +163,17 @@ def test_text_of_a_program_with_a_module_inside_is_not_skipped(tmp_path: Path) -
     done = CliRunner().invoke(fmt, [str(tmp_path / "a.json"), str(tmp_path / "m.hlo")])
     assert done.exit_code == 1 and "inside of other text is not formatted" in done.stderr
     assert (tmp_path / "a.json").read_text() == before
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(MODULE,))
+    writer.start()
+    done = CliRunner().invoke(opt, [str(pipe), str(tmp_path / "m.hlo")])
+    writer.join(60)
+    assert done.exit_code == 0 and done.stdout.count("HloModule m") == 2
 
 
 def test_a_zlib_stream_is_one_error(tmp_path: Path) -> None:

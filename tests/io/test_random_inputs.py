@@ -133,6 +133,44 @@ def _entry(*lines: str, head: str = "") -> str:
             {(1, ()): (0, 15)},
         ),
         (_IN_BODY, {(0, (0,)): (0, 5), (1, ()): (0, 5)}),
+        # What counts iterations, bits and elements is small, whatever its type and however it is
+        # computed.
+        (
+            "more {\n  s = (s8[], s8[]) parameter(0)\n  i = s8[] get-tuple-element(s), index=0\n"
+            "  n = s8[] get-tuple-element(s), index=1\n"
+            "  ROOT p = pred[] compare(i, n), direction=LT\n}\n"
+            "body {\n  s = (s8[], s8[]) parameter(0)\n  i = s8[] get-tuple-element(s), index=0\n"
+            "  n = s8[] get-tuple-element(s), index=1\n  one = s8[] constant(1)\n"
+            "  j = s8[] add(i, one)\n  ROOT t = (s8[], s8[]) tuple(j, n)\n}\n"
+            + _entry(
+                "n = s8[] parameter(0)", "m = s8[] parameter(1)", "k = s8[] multiply(n, m)",
+                "z = s8[] constant(0)", "t = (s8[], s8[]) tuple(z, k)",
+                "ROOT w = (s8[], s8[]) while(t), condition=more, body=body",
+            )[len("HloModule m\n") :],
+            {(0, ()): (0, 9), (1, ()): (0, 9)},
+        ),
+        (
+            _entry(
+                "x = u4[5] parameter(0)", "by = u4[5] parameter(1)",
+                "ROOT y = u4[5] shift-left(x, by)",
+            ),
+            {(1, ()): (0, 3)},
+        ),
+        (
+            _entry(
+                "x = f32[5] parameter(0)", "n = s32[] parameter(1)",
+                "ROOT y = f32[<=5] set-dimension-size(x, n), dimensions={0}",
+            ),
+            {(1, ()): (0, 5)},
+        ),
+        (
+            _entry(
+                "x = s8[90] parameter(0)", "i = u8[] parameter(1)", "j = u8[] parameter(2)",
+                "two = u8[] constant(2)", "i2 = u8[] multiply(i, two)", "at = u8[] add(i2, j)",
+                "ROOT y = s8[1] dynamic-slice(x, at), dynamic_slice_sizes={1}",
+            ),
+            {(1, ()): (0, 4.5), (2, ()): (0, 9)},
+        ),
     ],
 )  # fmt: skip
 def test_domains(text: str, want: dict[tuple[int, tuple[int, ...]], tuple[float, float]]) -> None:
@@ -171,9 +209,25 @@ def test_random_arrays_of_every_type(name: str, text: str) -> None:
         low = 1 if et.is_integer else 0.5
         assert (parts >= low).all() and (parts <= 3).all()
     elif et.is_integer:
-        assert (parts >= 0).all() and (parts <= min(9, integer_range(et)[1])).all()
+        least, most = integer_range(et) if et.bits <= 8 else (0, 9)
+        assert (parts >= least).all() and (parts <= most).all()
+        assert parts.min() <= least + 0.2 * (most - least)
+        assert parts.max() >= most - 0.2 * (most - least)
     elif text == "uniform":
         assert (parts >= 0).all() and (parts <= 1).all()
+
+
+@pytest.mark.parametrize("name", [n for n, et in ELEMENT_TYPES.items() if et.is_integer])
+def test_large_integers_fill_their_type(name: str) -> None:
+    et = ELEMENT_TYPES[name]
+    least, most = integer_range(et)
+    values = random_array(array(et, (2000,)), [1], Distribution("large")).astype(object)
+    assert least <= values.min() <= least + (most - least) // 100
+    assert most - (most - least) // 100 <= values.max() <= most
+    index = random_array(array(et, (50,)), [1], Distribution("large"), Domain(0, 1, "gather"))
+    assert set(index.tolist()) == {0, min(1, most)}
+    again = random_array(array(et, (2000,)), [1], Distribution("large")).astype(object)
+    assert (values == again).all()
 
 
 def test_a_domain_bounds_what_is_safe_and_nothing_else() -> None:

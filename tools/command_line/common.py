@@ -326,8 +326,8 @@ def read_source(path: str) -> tuple[bytes, str]:
 
 def _content(path: str) -> tuple[bytes, str]:
     from hlo.errors import HloError
-    from hlo.frontends.sources import read_file, selected
     from hlo.io.compressed import unpacked
+    from hlo.io.module_files import read_file, selected
 
     if path != "-" and not path.startswith("-#"):
         return read_file(path)
@@ -355,8 +355,8 @@ def modules_among(files: tuple[str, ...]) -> tuple[str, ...]:
     A dump of XLA has many files besides modules. Raises HloError if no file is left.
     """
     from hlo.errors import HloError
-    from hlo.frontends.sources import foreign_file
     from hlo.io.archives import SAFETENSORS
+    from hlo.io.module_files import foreign_file
 
     if len(files) < 2:
         return files

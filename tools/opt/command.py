@@ -337,7 +337,8 @@ def _modules(file: str, split: bool, form: str | None, strict_math: bool) -> Seq
     Errors have the lines of the file. Raises HloError for a file that cannot be read.
     """
     from hlo.analysis.strict_math import ask_for_strict_math
-    from hlo.frontends.sources import read_module, split_modules
+    from hlo.frontends.sources import read_module
+    from hlo.io.module_files import split_modules
 
     def read(content: bytes) -> Module:
         module = read_module(content, name, form)

@@ -88,7 +88,8 @@ class _RunTool(Tool):
 @click.option(
     "--random", "random", multiple=True, metavar="[PATTERN=]DIST",
     help="The distribution of random inputs: normal, uniform (0 to 1), LO:HI, large (any order "
-    "of magnitude), or safe: normal, restricted to the domain that the module requires. PATTERN "
+    "of magnitude), or safe: normal, restricted to the domain that the module requires. Integers "
+    "of at most 8 bits, and large ones, have any value of their type, others 0 to 9. PATTERN "
     "selects inputs, as in 'var*=0.1:1'.  [default: safe]",
 )  # fmt: skip
 @click.option(
