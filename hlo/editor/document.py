@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hlo.editor.positions import Lines, Place
 from hlo.errors import Diagnostic, Span
 from hlo.frontends.text.incremental import IncrementalModule
 from hlo.frontends.text.reading import Piece
-from hlo.ir import Module
+from hlo.frontends.text.units import Built
+from hlo.ir import Computation, Instruction, Module
 from hlo.support.memory import collector_paused
 from hlo.verifier.constraints import is_constrained
 from hlo.verifier.incremental import RuleChecker, check_together
@@ -79,12 +80,41 @@ class Document:
 
     def _diagnose(self) -> None:
         module = self.module
-        if module is None:
-            self.diagnostics = list(self.parsed.diagnostics)
-        else:
-            with collector_paused():
+        with collector_paused():
+            if module is None:
+                self.diagnostics = [*self.parsed.diagnostics, *self._verify_parts()]
+            else:
                 self.diagnostics = list(self._verify(module))
         self.diagnostics.sort(key=lambda d: self.offsets(d.span)[0] if d.span else 0)
+
+    def _verify_parts(self) -> Iterator[Diagnostic]:
+        """Yield the broken rules of what could be built, if it depends on nothing unknown."""
+        whole = self.parsed.whole_computations()
+        for unit in self.parsed.units:
+            if unit.is_duplicate:
+                continue
+            for statement in unit.statements:
+                built = statement.built
+                if built is None:
+                    continue
+                parts = [inst for comp in built.inner for inst in comp]
+                # Of two instructions of one name, the first counts.
+                names = unit.names
+                made = list(filter(lambda i: names.get(i.name) is i, built.made))
+                if built.is_valid and len(made) == len(built.made) and _is_known(made, whole):
+                    yield from self._rule(built)
+                elif built.is_valid:
+                    parts += made
+                for inst in parts:
+                    if _is_known([inst], whole):
+                        yield from self._rules.check(inst)
+
+    def _rule(self, built: Built) -> list[Diagnostic]:
+        """Return the broken rules of what a statement has become."""
+        if built.rule is None:
+            built.rule = [d for inst in built.made for d in self._rules.check(inst)]
+            built.is_constrained = any(map(is_constrained, built.made))
+        return built.rule
 
     def _verify(self, module: Module) -> Iterator[Diagnostic]:
         constrained, invalid, controlled = [], [], []
@@ -93,14 +123,12 @@ class Document:
             built = statement.built
             if built is None:
                 continue
-            if built.rule is None:
-                built.rule = [d for inst in built.made for d in self._rules.check(inst)]
-                built.is_constrained = any(map(is_constrained, built.made))
+            rule = self._rule(built)
             if built.is_constrained:
                 constrained += built.made
-            if built.rule:
+            if rule:
                 invalid += built.made
-                yield from built.rule
+                yield from rule
             if built.control is not None:
                 controlled.append(built.inst)
         # What is written inside of others has no statements of its own.
@@ -113,6 +141,15 @@ class Document:
                         invalid.append(inst)
                         yield from rule
         yield from check_together(module, constrained, invalid, controlled)
+
+
+def _is_known(instructions: Iterable[Instruction], whole: set[Computation]) -> bool:
+    """True if what instructions call has no errors."""
+    return all(
+        whole.issuperset(inst.called_computations)
+        for inst in instructions
+        if inst.spec.computation_attrs
+    )
 
 
 def _common(a: str, b: str, size: int) -> int:

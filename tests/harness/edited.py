@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hlo.editor.document import Document
 from hlo.errors import HloError, Source
 from hlo.frontends.text import print_module
@@ -11,6 +13,8 @@ from hlo.frontends.text.report import Report
 from hlo.support.memory import collector_paused
 from hlo.verifier import diagnose
 
+# How the error of an instruction begins that breaks the rule of its operation.
+_RULE = re.compile(r"[\w.-]+: [\w-]+: ")
 # Code, message and where it begins, of each diagnostic in order.
 Found = list[tuple[str, str, int]]
 
@@ -47,6 +51,9 @@ def difference(document: Document) -> str:
         return f"it can{'not' * (old is None)} be parsed: {before or now}"
     if now and all(code == "syntax" for code, _, _ in now):
         return "" if set(now) <= set(before) else f"missing: {set(now) - set(before)}"
+    if any(code == "syntax" for code, _, _ in now):
+        # Lines that recovery leaves out hide computations, and with them what calls break.
+        before = [found for found in before if found in now or not _RULE.match(found[1])]
     if before != now:
         return f"{before} instead of {now}"
     return "" if old == new else "it is another module"

@@ -6,9 +6,11 @@ name, so that their uses are not reported as well.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Set
+import sys
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -88,10 +90,34 @@ class Builder:
         with contextlib.suppress(TooManyErrors):
             self._build_module(module)
         if len(self._report):
+            with contextlib.suppress(TooManyErrors):
+                self._check_rules()
             raise HloError(
                 sorted(self._report.diagnostics, key=lambda d: d.span.start if d.span else 0)
             )
         return module
+
+    def _check_rules(self) -> None:
+        """Report the instructions that break the rule of their operation, beside other errors.
+
+        Those that depend on something unknown are left out: they could not be built, or call a
+        computation that has errors.
+        """
+        from hlo.verifier.incremental import RuleChecker
+
+        heads = [record.head.start_pos for record in self._record.computations]
+        # A syntax error at a head is of the computation before, which is not closed.
+        errors = sorted(
+            d.span.start
+            for d in self._report.diagnostics
+            if d.span is not None and (d.code == "syntax" or d.span.start not in heads)
+        )
+        checker = RuleChecker()
+        for draft in self._drafts.values():
+            for inst in draft.comp:
+                if all(_is_whole(callee, errors, heads) for callee in inst.called_computations):
+                    for diagnostic in checker.check(inst):
+                        self._report.add(diagnostic)
 
     # --- the module -----------------------------------------------------------------------------
 
@@ -398,6 +424,20 @@ class Builder:
                 result.start_pos, result.start_pos + len(result.rstrip()),
                 note=("the root is here", root.span),
             )  # fmt: skip
+
+
+def _is_whole(comp: Computation, errors: Sequence[int], heads: Sequence[int]) -> bool:
+    """True for a computation without errors, as far as the head of the next; by sorted offsets."""
+    if not comp.has_root:
+        return False
+    if comp.span is None:
+        return True  # the wrapper of an async operation, which is not in the text
+    at = bisect.bisect_right(errors, comp.span.start)
+    until = comp.span.end
+    head = bisect.bisect_right(heads, comp.span.start)
+    if head and heads[head - 1] == comp.span.start:
+        until = heads[head] if head < len(heads) else sys.maxsize
+    return at == len(errors) or errors[at] > until
 
 
 def _add_wrapper(

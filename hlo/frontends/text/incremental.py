@@ -87,6 +87,21 @@ class IncrementalModule(Builder):
                 if statement.built is not None and statement.built.errors:
                     yield from statement.built.errors
 
+    def whole_computations(self) -> set[Computation]:
+        """Return the computations of the text that have no errors."""
+        whole = set()
+        for unit in self.units:
+            is_whole = not (unit.head_errors or unit.errors or unit.is_duplicate)
+            for statement in (unit.head, *unit.statements):
+                built = statement.built
+                if statement.errors or (built and (built.errors or not built.is_valid)):
+                    is_whole = False
+                elif built is not None:
+                    whole.update(built.inner)
+            if is_whole and unit.comp.has_root:
+                whole.add(unit.comp)
+        return whole
+
     # --- after an edit --------------------------------------------------------------------------
 
     def _rebuild(self, removed: list[Statement]) -> None:

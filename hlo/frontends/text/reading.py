@@ -303,6 +303,9 @@ class Reading:
         if self._resume is None:
             return False
         self._place.char_pos = self._resume
+        top = self._state.value_stack[-1:]
+        if not self._depth and isinstance(top[0] if top else None, Token) and top[0].type == "OPEN":
+            self._depth = len(self._state.state_stack) + 1  # it began a body
         return True
 
 

@@ -21,6 +21,9 @@ from hlo.frontends.text.lines import read_lines
 from hlo.frontends.text.report import Report, TooManyErrors
 from hlo.frontends.text.syntax import ModuleRecord, Token, grammar
 
+_BRACE_AT_END = re.compile(r"\{[ \t]*+(?://[^\n]*+)?$", re.M)
+# What opens something with instructions, or stands before it.
+_BODIES = frozenset({"COMPUTATION", "OPEN", "DEFINITION", "INLINE", "INLINE_LIST"})
 # Synchronization points. The groups are named after the terminals there.
 _RESUME = re.compile(
     rf"^[ \t]*+(?:(?P<END>\}})"
@@ -70,7 +73,9 @@ def read(report: Report) -> ModuleRecord:
                 at = place(e, text)
                 # Make progress if parsing fails right at the synchronization point.
                 beyond = next_line(text, at) if at == resume else line_of(text, at)
+                again = resume == len(text)
                 resume = recover(report, state, expected, at, beyond, dropped)
+                resume = None if again else resume
             except TooManyErrors:
                 resume = None
             if resume is None:
@@ -123,18 +128,52 @@ def recover(
     if at >= len(text):
         at = len(text.rstrip())
     explain(report, at, expected, _opener(state))
+    if (opened := _open_body(state, text, at)) is not None:
+        return opened
     resume = _RESUME.search(text, beyond)
     while resume is not None:
         kind = resume.lastgroup
         assert kind is not None
-        depth = _depth_for(state, kind)
+        depth = _depth_for(state, kind, expected)
         if depth is not None:
             begin = min(_forget(state, depth, dropped), at)
             for m in _DEFINITION.finditer(text, begin, resume.start()):
                 dropped.add(m[1].removeprefix("%"))
             return resume.start(kind)
         resume = _RESUME.search(text, next_line(text, resume.start(kind)))
-    return None
+    return _end(state, expected, len(text), dropped)
+
+
+def _open_body(state: ParserState[Any], text: str, at: int) -> int | None:
+    """Begin the body of a computation whose signature has an error; return where it begins.
+
+    None if the error is not in a signature, or its line does not end with the body's brace.
+    """
+    for place in range(len(state.value_stack) - 1, -1, -1):
+        value = state.value_stack[place]
+        if isinstance(value, Token) and value.type in _BODIES:
+            break
+    else:
+        return None
+    brace = _BRACE_AT_END.search(text, at, next_line(text, at))
+    if value.type != "COMPUTATION" or brace is None:
+        return None
+    # The signature alone is left out.
+    del state.state_stack[place + 2 :], state.value_stack[place + 1 :]
+    start = brace.start()
+    state.feed_token(Token("OPEN", "{", start, end_pos=start + 1))
+    return start + 1
+
+
+def _end(state: ParserState[Any], expected: set[str], end: int, dropped: set[str]) -> int | None:
+    """Leave out the rest of a text, which ends at `end`; returns that, or None if it cannot be."""
+    if "$END" not in expected:
+        depth = _depth_for(state, "END", expected)
+        if depth is None:
+            return None
+        _forget(state, depth, dropped)
+        state.feed_token(Token("END", "}", end, end_pos=end))
+    return end
 
 
 def _close_computation(report: Report, state: ParserState[Any], at: int) -> None:
@@ -175,8 +214,13 @@ def next_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end + 1
 
 
-def _depth_for(state: ParserState[Any], kind: str) -> int | None:
-    """Return how many states to keep so that the parser accepts a terminal."""
+def _depth_for(state: ParserState[Any], kind: str, expected: set[str]) -> int | None:
+    """Return how many states to keep so that the parser accepts a terminal.
+
+    expected: what it accepts if all are kept.
+    """
+    if kind == "COMPUTATION" and kind in expected:
+        return len(state.state_stack)
     table = state.parse_conf.states
     for depth in range(len(state.state_stack), 0, -1):
         actions = table[state.state_stack[depth - 1]]

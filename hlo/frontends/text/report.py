@@ -60,7 +60,11 @@ class Report:
     ) -> None:
         """Add an error at a span, which may be of another source."""
         notes = (note,) if note else ()
-        self.diagnostics.append(Diagnostic(code, message, span, hint, notes))
+        self.add(Diagnostic(code, message, span, hint, notes))
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Add an error. Raises TooManyErrors."""
+        self.diagnostics.append(diagnostic)
         if self._limit is not None and len(self.diagnostics) >= self._limit:
             raise TooManyErrors
 
