@@ -99,9 +99,8 @@ def _donations(
     changed = assign_buffers(planned.entry, planned.live, planned.plans, aliases, alignment)
     names = [module.entry.parameters[places[n][0]].name for n in fresh.values()]
     few = ", ".join(dict.fromkeys(names[:4])) + (", ..." if len(names) > 4 else "")
-    which = f"results in the memory of arguments of their shapes ({few})"
     yield Advice(
-        "donation", f"donate with input_output_alias, if callers allow it, {which}",
+        "donation", f"donate the arguments {few} by input_output_alias, if callers allow it",
         whole - _planned_bytes(changed),
     )  # fmt: skip
 

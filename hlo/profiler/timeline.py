@@ -125,8 +125,8 @@ class MemoryTimeline:
         lines = [
             f"{self.module}: at most {bytes_text(self.peak_bytes)} live, at {self.peak_at}: "
             + ", ".join(f"{bytes_text(n)} {_SEVERAL[kind]}" for kind, n in kinds.items()),
-            f"planned: {bytes_text(self.planned_bytes)}, of it {bytes_text(self.arena_bytes)} for "
-            "temporaries in one block",
+            f"allocated: {bytes_text(self.planned_bytes)}, including one "
+            f"{bytes_text(self.arena_bytes)} arena of temporaries",
         ]
         if self.measured_bytes is not None:
             lines.append(f"measured in a run: {bytes_text(self.measured_bytes)}")
@@ -159,7 +159,7 @@ class MemoryTimeline:
     def _advice(self) -> list[str]:
         if not self.suggestions:
             return [""]
-        return ["", "what would lower it:", *(f"  {text}" for text in self.advice), ""]
+        return ["", "how to lower it:", *(f"  {text}" for text in self.advice), ""]
 
 
 def _as_lists(value: Any) -> Any:

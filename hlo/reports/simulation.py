@@ -115,12 +115,15 @@ class SimulatedRun:
 
     def __str__(self) -> str:
         run = self.simulation
-        replicas, partitions = self.device_counts
-        copies = f", {self.copies} copies of them as further replicas" if self.copies > 1 else ""
+        copies = f"{self.copies} copies of " if self.copies > 1 else ""
+        own = " x ".join(
+            f"{n} {what}{'' if n == 1 else 's'}"
+            for n, what in zip(self.device_counts, ("replica", "partition"), strict=True)
+        )
         seconds, more = quantity_text(run.seconds, "s"), "" if run.exact else " or more"
         lines = [
-            f"{self.module}: {run.devices} devices ({replicas} x {partitions}, replicas and "
-            f"partitions{copies})" + (", partitioned by its shardings" if self.partitioned else ""),
+            f"{self.module}: {run.devices} devices ({copies}{own})"
+            + (", partitioned by its shardings" if self.partitioned else ""),
             f"  network     {self.topology}",
             f"  device      {self.machine}",
             f"  time        {seconds} a run{more}",

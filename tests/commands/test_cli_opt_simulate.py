@@ -23,10 +23,7 @@ def test_tables() -> None:
     code, out, err = run(f"--simulate={settings}", text=TEXT)
     assert code == 0, err
     lines = [line.strip() for line in out.splitlines()]
-    assert lines[0] == (
-        "train: 4096 devices (8 x 1, replicas and partitions, 512 copies of them as further "
-        "replicas)"
-    )
+    assert lines[0] == ("train: 4096 devices (512 copies of 8 replicas x 1 partition)")
     assert lines[1] == "network     torus 16x16x16, links 50 GB/s each way, 1 us a hop"
     assert lines[2] == "device      10 TFLOP/s, memory 2 TB/s"
     assert lines[4] == "computing   214.7 us (64.5 %)"
@@ -37,7 +34,7 @@ def test_tables() -> None:
 
 def test_defaults_are_printed_and_json_has_all() -> None:
     out = run("--simulate=topology=switch", text=TEXT)[1]
-    assert "train: 8 devices (8 x 1, replicas and partitions)" in out
+    assert "train: 8 devices (8 replicas x 1 partition)" in out
     assert "one switch, links 50 GB/s each way, latency 2 us" in out
     assert "100 TFLOP/s, memory 2 TB/s" in out
     found = json.loads(run("--simulate=devices=16", "--json", text=TEXT)[1])
@@ -65,9 +62,9 @@ def test_settings_that_are_none(settings: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("header", "settings", "devices"),
     [
-        (", num_partitions=4", "topology=ring", "4 devices (1 x 4, replicas and partitions)"),
-        (", num_partitions=4", "devices=8", "8 devices (1 x 4, replicas and partitions, 2 copies"),
-        ("", "devices=4", "4 devices (1 x 4, replicas and partitions)"),
+        (", num_partitions=4", "topology=ring", "4 devices (1 replica x 4 partitions)"),
+        (", num_partitions=4", "devices=8", "8 devices (2 copies of 1 replica x 4 partitions)"),
+        ("", "devices=4", "4 devices (1 replica x 4 partitions)"),
     ],
 )
 def test_a_module_of_whole_arrays_is_partitioned(header: str, settings: str, devices: str) -> None:
@@ -94,7 +91,7 @@ ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
     passes = "--passes=sharding-propagation,shardy-xla,spmd-partitioning,default"
     code, out, err = run(passes, "--simulate=topology=ring", text=text)
     assert code == 0, err
-    assert "4 devices (1 x 4, replicas and partitions)" in out
+    assert "4 devices (1 replica x 4 partitions)" in out
     assert out.splitlines()[-1].split()[0] == "all-gather"
     # What needs no other device has no collectives, and is for as many devices.
     code, out, err = run(

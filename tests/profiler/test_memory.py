@@ -121,7 +121,7 @@ def test_text_and_json() -> None:
     found = hlo.memory_timeline(hlo.parse(UPDATE.format(attributes="")))
     check_schema("memory-timeline", found.to_json())
     text = found.table()
-    assert "live at u:" in text and "what would lower it:" in text and "saves 1 MiB" in text
+    assert "live at u:" in text and "how to lower it:" in text and "saves 1 MiB" in text
     assert repr(found).startswith("<MemoryTimeline of m: at most 2 MiB at u")
     empty = hlo.memory_timeline(hlo.parse("HloModule m ENTRY e { ROOT x = f32[4] parameter(0) }"))
     check_schema("memory-timeline", empty.to_json())

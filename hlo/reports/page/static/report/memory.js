@@ -60,10 +60,10 @@
     const advice = data.advice.map((text) => hlo.element("li", {}, text));
     holder.append(
       hlo.element("p", {}, `At most ${hlo.bytesText(data.peak_bytes)} are live, at step ` +
-        `${data.peak_step}; planned in all: ${hlo.bytesText(data.planned_bytes)}; ` +
+        `${data.peak_step}; allocated in all: ${hlo.bytesText(data.planned_bytes)}; ` +
         (measured === null ? "not measured; pass --profile FILE.json (from hlo-run --profile). " : `the high-water mark of a run: ${hlo.bytesText(measured)}. `) +
         "Click or use the arrow keys to select a step."),
-      chart.svg, advice.length > 0 ? hlo.element("h2", {}, "What would lower it") : "",
+      chart.svg, advice.length > 0 ? hlo.element("h2", {}, "How to lower it") : "",
       hlo.element("ul", {}, ...advice), at, hlo.element("div", { class: "scrolls" },
         hlo.element("table", {}, hlo.element("thead", {}, hlo.element("tr", {},
           ...["bytes", "buffer", "shape", "kind", "live at steps"].map((text, n) =>
