@@ -44,7 +44,7 @@ def test_donation_is_advised_and_saves_what_it_says() -> None:
     module = hlo.parse(UPDATE.format(attributes=""))
     before = hlo.memory_timeline(module)
     (advice,) = [a for a in before.suggestions if a.kind == "donation"]
-    assert "(x)" in advice.text and advice.bytes == MIB
+    assert " x " in advice.text and advice.bytes == MIB
     donated = hlo.parse(UPDATE.format(attributes=", input_output_alias={ {}: (0, {}) }"))
     after = hlo.memory_timeline(donated)
     assert before.planned_bytes - after.planned_bytes == advice.bytes
