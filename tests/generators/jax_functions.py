@@ -137,9 +137,9 @@ FORMS: dict[str, Callable[[Function, Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def programs(seed: int) -> list[tuple[str, str]]:
-    """Return all expressions in all forms, in an order by the seed."""
-    pairs = list(product(EXPRESSIONS, FORMS))
+def programs(seed: int, form: str | None = None) -> list[tuple[str, str]]:
+    """Return all expressions in all forms, or in one, in an order by the seed."""
+    pairs = list(product(EXPRESSIONS, [form] if form else FORMS))
     return [pairs[n] for n in np.random.default_rng(seed).permutation(len(pairs))]
 
 

@@ -48,24 +48,21 @@ def right(module: Module, values: list[np.ndarray], backend: str, against: str) 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300, help="programs")
+    parser.add_argument("--first", type=int, default=0, help="after so many programs")
     parser.add_argument("--seed", type=int, default=0, help="of their order and arguments")
     parser.add_argument("--form", help="only this one")
     parser.add_argument("--plant", action="store_true", help="plant a miscompilation in each")
     options = parser.parse_args()
     register()
     counts: Counter[str] = Counter()
-    start, number = time.perf_counter(), 0
-    for expression, form in programs(options.seed):
-        if number == options.count:
-            break
-        if options.form not in (None, form):
-            continue
+    start = time.perf_counter()
+    chosen = programs(options.seed, options.form)[: options.first + options.count]
+    for number, (expression, form) in list(enumerate(chosen))[options.first :]:
         values = arguments(options.seed + number)
         module = traced(expression, form, values)
         if module is None:
             counts["not traced"] += 1
             continue
-        number += 1
         if number % 2:  # instructions with places in a text
             module = hlo.parse(str(module))
         backend, against = _SIDES[number % len(_SIDES)]

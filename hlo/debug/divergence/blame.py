@@ -11,7 +11,7 @@ import numpy as np
 
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.nodes import Node
-from hlo.debug.divergence.pairing import is_made_of, stands_at, unpaired_before
+from hlo.debug.divergence.pairing import stands_at, unpaired_before
 from hlo.ops import Trait
 from hlo.testing.compare import Comparison
 
@@ -83,7 +83,7 @@ def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) 
             return _suspect(run, source, edge or place, off, got, right)
     for source in sources[:-1]:
         # What a pass has made of one value may have come to stand in the place of another one.
-        if is_made_of(other, source) and _is_alike(source, other):
+        if run.pairing.places.is_made_of(other, source) and _is_alike(source, other):
             got, right = _as(source, run.other_value(other)), run.given[source]
             off = run.tolerance.compare(got, right)
             if not off.same:
@@ -115,20 +115,29 @@ _Candidate = tuple[Node, Node, int | None]
 
 
 def _candidates(run: Beside, cone: Sequence[Node], sources: Sequence[Node]) -> Iterator[_Candidate]:
-    """Yield what may be to blame, what a pass has made of a value first."""
+    """Yield what may be to blame: first what a pass has made of a value, or what reads the same."""
     sources = [s for s in sources if s.is_array and not _forwards(s)]
-    places = run.pairing.places
-    made = {(s, n) for s in sources for n in cone[:-1] if places.of(s) == places.of(n) != ()}
+    is_made_of = run.pairing.places.is_made_of
+    made = {(s, n) for s in sources for n in cone[:-1] if is_made_of(n, s)}
     for source, node in product(sources, cone[:-1]):
         if (source, node) in made and _is_alike(source, node):
             yield source, node, None
-    read = dict.fromkeys(o for n in cone for o in n.operand_nodes() if o not in set(cone))
+    inside = set(cone)
+    read = dict.fromkeys(o for n in cone for o in n.operand_nodes() if o not in inside)
+    others: list[_Candidate] = []
     for source in sources:
-        if any(_is_alike(source, o) and _equal(run, source, o) for o in read):
-            continue  # it is there: a pass reads what is equal to it
+        # If it is read already, a pass has found what is equal to it.
+        is_read = any(_is_alike(source, o) and _equal(run, source, o) for o in read)
         for node, position in _positions(cone, source):
-            if (source, node) not in made or position is not None:
-                yield source, node, position
+            if (source, node) not in made if position is None else not is_read:
+                others.append((source, node, position))
+    yield from sorted(others, key=lambda c: c[2] is not None or not _share_operands(run, *c[:2]))
+
+
+def _share_operands(run: Beside, given: Node, other: Node) -> bool:
+    """True if two nodes read a value that is the same one."""
+    mine = set(given.operand_nodes())
+    return any(run.partner(o) in mine for o in other.operand_nodes())
 
 
 def _equal(run: Beside, given: Node, other: Node) -> bool:

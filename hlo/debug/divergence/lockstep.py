@@ -14,11 +14,11 @@ from typing import Any
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.blame import Suspect, blamed, stands_for_something_else
 from hlo.debug.divergence.nodes import Actions, Node, Region, Tree, leaves, region_of
+from hlo.debug.divergence.origins import Origins
 from hlo.debug.divergence.pairing import (
     CONTROL,
     Elements,
     Pairing,
-    is_made_of,
     state_pairs,
 )
 from hlo.debug.divergence.screen import Execute, Programs, Screen, can_be_cut, is_worth_compiling
@@ -60,6 +60,7 @@ class Lockstep:
         self._modules = given, other
         self.tolerance = tolerance
         self._known = known
+        self._origins = Origins(given, other)
         self._actions = Actions()
         self._mine = Interpreter(hosts(), given.device_counts)
         self._its = Interpreter(hosts(), other.device_counts)
@@ -113,7 +114,9 @@ class Lockstep:
         found = self._pairings.get(key)
         if found is None:
             regions = self.region(given), self.region(other)
-            found = self._pairings[key] = Pairing(*regions, self._actions, self._known, unlike)
+            found = self._pairings[key] = Pairing(
+                *regions, self._actions, self._known, unlike, self._origins
+            )
         return found
 
     def run(
@@ -332,7 +335,7 @@ class _Run:
         if isinstance(tree, tuple) and isinstance(its_tree, tuple):
             want, got = tree[number], its_tree[its_number]
             if isinstance(want, Node) and isinstance(got, Node) and want.is_array:
-                if got.is_array and is_made_of(got, want):
+                if got.is_array and self._beside.pairing.places.is_made_of(got, want):
                     found = self._beside.tolerance.compare(its[its_number], mine[number])
                     raise _Found(blamed(self._beside, want, got, mine[number], found))
         return False

@@ -7,9 +7,10 @@ what they inline. What neither says is found from operands and from users.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 from hlo.debug.divergence.nodes import Actions, Node, Region, flat, leaves
+from hlo.debug.divergence.origins import Origins
 from hlo.ir import Instruction
 from hlo.values.types import ArrayShape
 
@@ -23,12 +24,13 @@ class Pairing:
 
     of: the given node for a node of the other region. claimed: the other way around, the last
     where there are several. known: pairs of instructions from elsewhere. unlike: elements of the
-    parameters, the states of two loops, that are no pairs.
+    parameters, the states of two loops, that are no pairs. origins: annotations of two modules.
     """
 
     def __init__(
         self, given: Region, other: Region, actions: Actions,
         known: Mapping[Instruction, Instruction] | None = None, unlike: Elements = frozenset(),
+        origins: Origins | None = None,
     ) -> None:  # fmt: skip
         self.of: dict[Node, Node] = {}
         self.claimed: dict[Node, Node] = {}
@@ -45,9 +47,9 @@ class Pairing:
         for node in given.nodes:
             if node.opcode != "parameter":
                 self._by_action[self._action(node, None)].append(node)
-        self.places = Places(given)
-        self._inlined = Counter(
-            (place, n.opcode) for n in other.nodes if len(place := self.places.of(n)) > 1
+        self.places = Places(given, origins)
+        self._located = Counter(
+            (place, n.opcode) for n in other.nodes if (place := self.places.of(n))
         )
         for p, q in zip(given.parameters, other.parameters, strict=False):
             if p.shape == q.shape or (p.is_array and _same_array(p, q)):
@@ -118,25 +120,35 @@ class Pairing:
 
     def _named(self, node: Node) -> Node | None:
         """Return what has the name of a node, and is not known to be something else."""
+        place, has_origin = self.places.of(node), node in self.places.from_origins
+        found = self._by_path.get(node.path)
+        if found is not None and found.opcode == node.opcode:
+            if place and place == self.places.of(found):
+                return found
+        if (len(place) > 1 or has_origin) and self._located[place, node.opcode] == 1:
+            # Inlined, and no rewrite has made others of this kind of it.
+            there = self.places.at(place)
+            return there if there is not None and there.opcode == node.opcode else None
         known = self._known.get(node.inst)
         if known is not None:
-            return next((n for n in self._by_inst[known] if n.callers == ()), None) or next(
-                iter(self._by_inst[known]), None
-            )
-        place = self.places.of(node)
-        if self._inlined.get((place, node.opcode)) == 1:
-            # Inlined, and no rewrite has made others of this kind of it.
-            found = self.places.at(place)
-            return found if found is not None and found.opcode == node.opcode else None
-        found = self._by_path.get(node.path)
+            return self._most_alike(self._by_inst[known], node)
         if found is None:
             return None
-        mine = self.places.of(found)
-        if place != mine and found.inst.span is not None and _share_text(found, node):
+        if place != self.places.of(found) and (has_origin or _share_text(found, node)):
             return None  # a name that became free, and was given again
-        if not place and mine and found.opcode != node.opcode:
+        if not place and found.inst.span is not None and found.opcode != node.opcode:
             return None
         return found
+
+    def _most_alike(self, given: Sequence[Node], other: Node) -> Node | None:
+        """Return that of an instruction's nodes, one a call, whose operands are a node's."""
+
+        def likeness(node: Node) -> tuple[int, bool, bool]:
+            pairs = zip(node.operand_nodes(), other.operand_nodes(), strict=False)
+            alike = sum(self.of.get(b) is a for a, b in pairs)
+            return alike, node not in self.claimed, not node.callers
+
+        return max(given, key=likeness, default=None)
 
     def _by_root(self) -> None:
         mine, its = flat(self._other.root), flat(self._given.root)
@@ -202,21 +214,33 @@ Place = tuple[int, ...]
 
 
 class Places:
-    """Where nodes come from: their spans, and the call sites that they are seen or inlined at."""
+    """Where nodes come from: their spans, and the call sites that they are seen or inlined at.
 
-    def __init__(self, given: Region) -> None:
+    from_origins: the nodes whose `origin` says it.
+    """
+
+    def __init__(self, given: Region, origins: Origins | None) -> None:
+        self.from_origins: set[Node] = set()
+        self._given, self._origins = given, origins
         self._sites = {
             id(c.span.original) for n in given.nodes for c in n.callers if c.span is not None
         }
-        self._known: dict[Node, Place] = {}
-        self._nodes = {place: n for n in given.nodes if (place := self.of(n))}
+        self._known = {n: self._place(n) for n in given.nodes}
+        self._nodes = {place: n for n, place in self._known.items() if place}
 
     def of(self, node: Node) -> Place:
         """Return the place of a node of either region."""
-        found = self._known.get(node)
-        if found is None:
-            found = self._known[node] = self._place(node)
-        return found
+        place = self._known.get(node)
+        if place is None:
+            found = None if self._origins is None else self._origins.of(node, self._given)
+            if found is not None:
+                self.from_origins.add(node)
+            place = self._known[node] = self._place(node) if found is None else self._known[found]
+        return place
+
+    def is_made_of(self, other: Node, given: Node) -> bool:
+        """True if a pass has made one at the place of the other."""
+        return self.of(other) == self.of(given) != ()
 
     def at(self, place: Place) -> Node | None:
         """Return the node of the given region at a place."""
@@ -247,12 +271,6 @@ def stands_at(given: Node, other: Node) -> bool:
     if a.span is None or b.span is None:
         return a.span is b.span
     return a.span.source is not b.span.source or a.span.original is b.span.original
-
-
-def is_made_of(other: Node, given: Node) -> bool:
-    """True if a pass has made one at the place of the other in the text."""
-    a, b = given.inst.span, other.inst.span
-    return a is not None and b is not None and a.original is b.original
 
 
 def _fits(given: Node, other: Node) -> bool:

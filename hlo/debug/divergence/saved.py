@@ -43,8 +43,11 @@ def first_of_trace(
             if inst.parent is side.given.entry:
                 _need_argument(value, arguments[inst.parameter_number], name)
             continue
+        try:
+            operands = [saved.value(o, value.frames) for o in inst.operands]
+        except _Unknown:
+            continue
         compared += 1
-        operands = [saved.value(o, value.frames) for o in inst.operands]
         want = saved.interpreter.evaluate(inst, operands)
         for n in value.leaf:
             want = want[n]
@@ -57,7 +60,11 @@ def first_of_trace(
                 want, value.array, *_alone(inst, operands),
             )  # fmt: skip
     if not compared:
-        raise HloError.at("bad-file", f"{name} is of another module: no value is one of this one's")
+        raise HloError.at(
+            "bad-file", f"{name} has no value that can be compared: it is of another module, or of "
+            "one that passes have made of this one",
+            hint="hlo-run --trace=OUT.npz --backend reference saves all values of a run",
+        )  # fmt: skip
     return None
 
 
@@ -77,6 +84,10 @@ def _alone(inst: Instruction, operands: Sequence[Any]) -> tuple[Module, tuple[An
     return module, tuple(by_name[p.name] for p in module.entry.parameters)
 
 
+class _Unknown(Exception):
+    """Nothing tells the value: a call or loop before it has another name in the trace."""
+
+
 class _Saved:
     """The values of a trace by instruction and callers, and those that follow from them."""
 
@@ -92,6 +103,7 @@ class _Saved:
         self._by_name: dict[str, list[Instruction]] = {}
         for inst in module.instructions():
             self._by_name.setdefault(inst.name, []).append(inst)
+        self._callers = module.callers()
         self._known: dict[tuple[Instruction, Frames], Any] = {}
         for v in trace.values:
             if v.array is None:
@@ -124,7 +136,7 @@ class _Saved:
         comp = inst.parent
         assert comp is not None
         saved = self._whole.get((comp.name, inst.name, frames))
-        if saved is None:
+        if saved is None and len(self._by_name[inst.name]) == 1 and self._is_called_once(comp):
             same = self._loops.get((inst.name, _iterations(frames)), [])
             saved = same[0] if len(same) == 1 and same[0].opcode == inst.opcode else None
         if saved is not None:
@@ -139,13 +151,21 @@ class _Saved:
         operands = [self.value(o, frames) for o in inst.operands]
         return self.interpreter.evaluate(inst, operands)
 
+    def _is_called_once(self, comp: Computation) -> bool:
+        while comp is not self._module.entry:
+            callers = self._callers.get(comp, [])
+            if len(callers) != 1 or callers[0].parent is None:
+                return False
+            comp = callers[0].parent
+        return True
+
     def _argument(self, comp: Computation, number: int, frames: Frames) -> Any:
         """Return what a computation was called with."""
         if comp is self._module.entry:
             return self._arguments[number]
-        frame, outer = frames[-1], frames[:-1]
-        caller = next(i for i in self._by_name[frame.instruction] if comp in i.called_computations)
+        caller, outer = self._caller(comp, frames)
         if caller.opcode == "while":
+            frame = frames[-1]
             if not frame.iteration:
                 return self.value(caller.operands[0], outer)
             before = (*outer, Frame(frame.instruction, frame.iteration - 1))
@@ -153,6 +173,16 @@ class _Saved:
         if caller.opcode == "conditional":
             return self.value(caller.operands[1 + caller.called_computations.index(comp)], outer)
         return self.value(caller.operands[number], outer)
+
+    def _caller(self, comp: Computation, frames: Frames) -> tuple[Instruction, Frames]:
+        """Return what called a computation, and the frames of that. Raises _Unknown."""
+        callers = self._callers.get(comp, [])
+        named = [c for c in callers if frames and c.name == frames[-1].instruction]
+        if len(named) == 1:
+            return named[0], frames[:-1]
+        if not named and len(callers) == 1 and callers[0].opcode in ("call", "fusion"):
+            return callers[0], frames  # passes have inlined it
+        raise _Unknown
 
 
 def _iterations(frames: Frames) -> Frames:

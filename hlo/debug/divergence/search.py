@@ -15,6 +15,7 @@ from hlo.analysis.rounding import rounded_digits
 from hlo.analysis.source_location import SourceLocation, source_location
 from hlo.compiler.backends import NATIVE, REFERENCE
 from hlo.debug.divergence.lockstep import Lockstep, Suspect, unsupported
+from hlo.debug.divergence.passes import culprit, frames_in, rules_at
 from hlo.debug.divergence.record import Divergence
 from hlo.debug.divergence.screen import Execute, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.segments import Machine, Wrong
@@ -28,11 +29,7 @@ from hlo.host import Host
 from hlo.io.arguments import named_leaves
 from hlo.ir import Instruction, Module
 from hlo.ir.extract import extract
-from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
-from hlo.passes.manager import PassRun
-from hlo.passes.pipeline import Step
-from hlo.passes.validate import Validate
 from hlo.testing.compare import Comparison, judged, nudged
 from hlo.values.types import without_layout
 
@@ -139,8 +136,10 @@ class Search:
             natively = self._run(replace(plain, backend=NATIVE), self.arguments)
             if _agree(self._compared(*((natively, got) if plain is a else (got, natively)))):
                 return None
-            found = self._divergence(suspect, "passes", {}, swapped=other is self.right)
-            return _with_rules(found, other, suspect)
+            swapped = other is self.right
+            return self._culprit(other, {}, swapped=swapped) or self._divergence(
+                suspect, "passes", {}, swapped=swapped
+            )
         return self._compared(*((want, got) if plain is a else (got, want)))
 
     def _lockstep(
@@ -206,12 +205,52 @@ class Search:
         for side in (self.left, self.right):
             if side.made is side.given or self._is_equally_made(side):
                 continue
-            lockstep, swapped = self._lockstep(side.given, side.made), side is self.right
+            swapped = side is self.right
+            if not _agree(results):
+                divergence = self._culprit(side, results, swapped=swapped)
+                if divergence is not None:
+                    return divergence
+                continue
+            lockstep = self._lockstep(side.given, side.made)
             suspect = self._first(lockstep, "passes", results, swapped=swapped)
             if suspect is not None:
-                found = self._divergence(suspect, "passes", results, swapped=swapped)
-                return found if _agree(results) else _with_rules(found, side, suspect)
+                return self._divergence(suspect, "passes", results, swapped=swapped)
         return None
+
+    def _culprit(
+        self, side: Side, results: Mapping[str, Comparison], *, swapped: bool
+    ) -> Divergence | None:
+        """Look for the pass of a side that makes results differ, and what differs there first."""
+        plain = Side(side.name, REFERENCE, "", side.given, side.given)
+        if is_worth_compiling(side.given.entry):
+            plain = replace(plain, backend=NATIVE)
+        shape = side.given.entry.result_shape
+        want = named_leaves(shape, self._run(plain, self.arguments))
+
+        def agrees(module: Module) -> bool:
+            self.tell(f"looking for the pass that {side.name} differs by")
+            run = replace(plain, made=module).execute(self.threads, self._host())
+            got = named_leaves(shape, run(module, self.arguments))
+            pairs = zip(got, want, strict=True)
+            return all(self.tolerance.compare(a, b).same for (*_, a), (*_, b) in pairs)
+
+        pipeline = pipeline_of(side.passes, fuses=False)
+        found = culprit(side.given, pipeline, agrees)
+        if found is None:
+            return None
+        lockstep = self._lockstep(found.before, found.after)
+        suspect = lockstep.first(self.arguments) or next(iter(lockstep.hidden), None)
+        if suspect is None:
+            return None
+        divergence = self._divergence(suspect, "passes", results, swapped=swapped)
+        made, inst = suspect.given.inst, origin(suspect.given.inst, side.given)
+        names = [inst.name, made.name, *([suspect.other.inst.name] if suspect.other else [])]
+        rules = rules_at(divergence.module, pipeline, found.run, names)
+        return replace(
+            divergence, instruction=inst.name, opcode=inst.opcode, computation=_computation(inst),
+            location=_location(inst), rules=rules,
+            frames=frames_in(side.given, suspect.frames, made),
+        )  # fmt: skip
 
     def _first(
         self, lockstep: Lockstep, between: str, results: Mapping[str, Comparison], *, swapped: bool
@@ -312,44 +351,3 @@ def _alone(inst: Instruction, operands: Sequence[Any]) -> tuple[Module | None, t
     module = extract(inst, 0)
     by_name = {o.name: v for o, v in zip(inst.operands, operands, strict=True)}
     return module, tuple(by_name[p.name] for p in module.entry.parameters)
-
-
-# --- which rewrite -------------------------------------------------------------------------------
-
-
-class _Log:
-    """Keeps what passes do at instructions of some names."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.found: list[str] = []
-        self._names = names
-
-    def before(self, module: Module, step: Step) -> None: ...
-
-    def after(self, module: Module, run: PassRun) -> None:
-        for rewrite in run.rewrites:
-            if rewrite.instruction in self._names:
-                text = f"{run.name}: {rewrite.rule} at {rewrite.instruction}"
-                if text not in self.found:
-                    self.found.append(text)
-
-
-def _with_rules(found: Divergence, side: Side, suspect: Suspect) -> Divergence:
-    """Add what the passes did there: the rewrite that is wrong, if the instruction alone shows it.
-
-    Else the rewrites at the instruction, or at what became of it.
-    """
-    pipeline = pipeline_of(side.passes, fuses=False)
-    if found.module is not None:
-        small = found.module.clone()
-        try:
-            run_pipeline(small, pipeline, [Validate(small)])
-        except HloError as e:
-            if e.code == "pass-changed-result":
-                return replace(found, rules=(e.diagnostics[0].message,))
-    names = {found.instruction}
-    if suspect.other is not None:
-        names.add(suspect.other.inst.name)
-    log = _Log(names)
-    run_pipeline(side.given.clone(), pipeline, [log])
-    return replace(found, rules=tuple(log.found))

@@ -83,7 +83,7 @@ def last_uses(
     for node in region.nodes:
         for operand in node.operand_nodes():
             other[operand] = node.number
-    for node in leaves(region.root):
+    for node in [*region.parameters, *leaves(region.root)]:
         other[node] = end
     for node, number in other.items():
         partner = pairing.of.get(node)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.debug.divergence.saved import first_of_trace
 from hlo.debug.divergence.search import Search
 from hlo.debug.divergence.sides import make_side
 from hlo.debug.divergence.tolerance import Tolerance
@@ -93,7 +94,9 @@ def test_nested_calls_are_told_apart() -> None:
 
 @pytest.mark.parametrize("has_spans", [True, False])
 @pytest.mark.parametrize("passes", ["miscompile,default", "default,miscompile"])
-@pytest.mark.parametrize(("kind", "name"), [("swapped-parts", "c"), ("swapped-operands", "d")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("swapped-parts", "c"), ("swapped-operands", "d"), ("lost-operand", "r")]
+)
 def test_a_wrong_instruction_in_a_called_computation_is_named(
     kind: str, name: str, passes: str, has_spans: bool
 ) -> None:
@@ -151,7 +154,7 @@ def test_what_is_hoisted_into_an_element_of_the_state_is_no_divergence() -> None
     assert undecided(hlo.parse(HOISTED), *VALUES) == (None, None)
 
 
-@pytest.mark.parametrize("name", ["u", "c"])
+@pytest.mark.parametrize("name", ["t", "u", "c"])
 def test_what_is_wrong_where_another_value_is_hoisted_is_named(name: str) -> None:
     register()
     module = hlo.parse(HOISTED)
@@ -179,3 +182,74 @@ def test_a_machine_that_is_wrong_beside_a_tuple_is_told() -> None:
     found = hlo.first_divergence(module, *values, against="xla", backend="reference")
     assert found is not None and (found.instruction, found.between) == ("q", "xla")
     assert [name for name, _ in found.operands] == ["n"]
+
+
+BEFORE = """HloModule before
+incr { lhs = f32[4] parameter(0) rhs = f32[4] constant({2,3,4,5})
+  m = f32[4] multiply(lhs, rhs) ROOT add = f32[4] add(m, rhs) }
+ENTRY main { x = f32[4] parameter(0)
+  call.1 = f32[4] call(x), to_apply=incr
+  n = f32[4] negate(x)
+  call.2 = f32[4] call(n), to_apply=incr
+  ROOT d = f32[4] divide(call.1, call.2) }"""
+# What XLA's passes may make of it: names are others, and `add` was given to another value.
+AFTER = """HloModule after
+fused { p0 = f32[4] parameter(0) p1 = f32[4] parameter(1)
+  c = f32[4] constant({2,3,4,5}), origin={{"call.1/rhs"}}
+  m.3 = f32[4] multiply(p1, c), origin={{"call.2/m"}}
+  add = f32[4] add(m.3, c), origin={{"call.2/add"}}
+  n = f32[4] multiply(p0, c), origin={{"call.1/m"}}
+  a1 = f32[4] add(n, c), origin={{"call.1/add"}}
+  ROOT q = f32[4] divide(a1, add), origin={{"d"}} }
+ENTRY main { x = f32[4] parameter(0), origin={{"x"}}
+  k = f32[4] negate(x), origin={{"n"}}
+  ROOT f = f32[4] fusion(x, k), kind=kLoop, calls=fused, origin={{"d"}} }"""
+
+
+def test_origins_match_instructions_of_differently_optimized_modules() -> None:
+    before, after = hlo.parse(BEFORE), hlo.parse(AFTER)
+    for a, b in ((before, after), (after, before), (after, after.clone())):
+        assert hlo.first_divergence(a, VALUES[0], against=b, backend="reference") is None
+    wrong = hlo.parse(AFTER.replace("add(m.3, c)", "subtract(m.3, c)"))
+    found = hlo.first_divergence(before, VALUES[0], against=wrong, backend="reference")
+    assert found is not None and found.path == "call.2/add"
+    found = hlo.first_divergence(wrong, VALUES[0], against=before, backend="reference")
+    assert found is not None and found.instruction == "add"
+    annotated = hlo.optimize(before.clone(), "add-original-value")
+    for a, b in ((annotated, after), (after, annotated), (annotated, before)):
+        assert hlo.first_divergence(a, VALUES[0], against=b, backend="reference") is None
+    found = hlo.first_divergence(annotated, VALUES[0], against=wrong, backend="reference")
+    assert found is not None and found.path == "call.2/add"
+
+
+BRANCHES = """HloModule branches
+up { a = f32[4] parameter(0) s = f32[4] sine(a) ROOT e = f32[4] exponential(s) }
+down { a = f32[4] parameter(0) c = f32[4] cosine(a) ROOT e = f32[4] sort(c), dimensions={0}, \
+to_apply=less }
+less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT l = pred[] compare(a, b), direction=LT }
+choose { x = f32[4] parameter(0) p = pred[] parameter(1)
+  n = f32[4] negate(x)
+  ROOT c = f32[4] conditional(p, n, x), true_computation=up, false_computation=down }
+ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1)
+  z = f32[] constant(0)
+  s = f32[1] slice(x), slice={[0:1]}
+  f = f32[] reshape(s)
+  p = pred[] compare(f, z), direction=GT
+  q = pred[] not(p)
+  u = f32[4] call(x, p), to_apply=choose
+  v = f32[4] call(y, q), to_apply=choose
+  w = f32[4] call(u, q), to_apply=choose
+  d = f32[4] subtract(u, v)
+  ROOT r = f32[4] divide(d, w) }"""
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+def test_saved_traces_of_inlined_branches_and_loops_are_no_divergence(backend: str) -> None:
+    for text, values in (
+        (BRANCHES, VALUES), (LOOKUPS.format(end=ENDS["both calls stay"]), [np.float32(0.5)]),
+    ):  # fmt: skip
+        module = hlo.parse(text)
+        assert hlo.first_divergence(module, *values, backend="reference{passes=default}") is None
+        trace = hlo.trace(module, *values, select=["computation=*"], arrays=True, backend=backend)
+        side = make_side("reference", "reference", "", module, "strict")
+        assert first_of_trace(trace, "t.npz", side, values, Tolerance()) is None
