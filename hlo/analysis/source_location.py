@@ -13,12 +13,27 @@ from hlo.ir import Instruction, Module
 
 
 @dataclass(frozen=True)
+class StackFrame:
+    """A line of the program that was running when an instruction was made, and its function."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    @property
+    def function_name(self) -> str:
+        """The function, for what is inside of one as a comprehension that one; "" for none."""
+        name = self.function.split(".<locals>.<", 1)[0].replace(".<locals>", "")
+        return "" if name.startswith("<") else name
+
+
+@dataclass(frozen=True)
 class SourceLocation:
     """Where an instruction comes from.
 
-    hlo_file, hlo_line: its place in HLO text, the line counted from 1; None for what no text has.
+    hlo_file, hlo_line: the file and line of HLO text, counted from 1; None for what no text has.
     op_name, op_type: the framework's operation. file, line: of the program's source, "" and 0 if
-    the metadata does not name it.
+    the metadata does not name it; `call_stack` has its function, and the callers.
     """
 
     hlo_file: str | None = None
@@ -60,19 +75,37 @@ def source_location(inst: Instruction) -> SourceLocation:
         return SourceLocation(file, line)
     fields = metadata.fields
     source, number = fields.get("source_file", ""), fields.get("source_line", 0)
-    if not source and inst.parent is not None and inst.parent.module is not None:
-        source, number = _innermost(inst.parent.module, fields.get("stack_frame_id", 0))
+    if not source and (stack := call_stack(inst)):
+        source, number = stack[-1].file, stack[-1].line
     return SourceLocation(file, line, metadata.op_name, metadata.op_type, source, max(number, 0))
 
 
-def _innermost(module: Module, frame_id: int) -> tuple[str, int]:
-    """Return the file and the line of a stack frame, "" and 0 for one that the tables lack."""
-    frame = _entry(module, "StackFrames", frame_id)
+def call_stack(inst: Instruction) -> tuple[StackFrame, ...]:
+    """Return the frames of the program that made an instruction, the outermost first."""
+    metadata = inst.annotations.get("metadata")
+    if metadata is None or inst.parent is None or inst.parent.module is None:
+        return ()
+    module, number = inst.parent.module, metadata.fields.get("stack_frame_id", 0)
+    found: list[StackFrame] = []
+    while (frame := _frame(module, number)) is not None:
+        found.append(frame)
+        # A parent is one more than its number, 1 for none; callers are in front of their callees.
+        parent = _entry(module, "StackFrames", number).parent_frame_id - 1
+        number = parent if parent < number else 0
+    return tuple(reversed(found))
+
+
+def _frame(module: Module, number: int) -> StackFrame | None:
+    """Return a stack frame by its number, None for one that the tables lack."""
+    frame = _entry(module, "StackFrames", number)
     location = None if frame is None else _entry(module, "FileLocations", frame.file_location_id)
     if location is None:
-        return "", 0
+        return None
     file = _entry(module, "FileNames", location.file_name_id)
-    return ("", 0) if file is None else (str(file), location.line)
+    if file is None:
+        return None
+    function = _entry(module, "FunctionNames", location.function_name_id)
+    return StackFrame(str(file), location.line, str(function or ""))
 
 
 def _entry(module: Module, table: str, number: int) -> Any:

@@ -136,3 +136,33 @@ def test_a_page_of_a_module_with_hostile_names_has_no_markup_of_theirs() -> None
     bad = "</script><img src=x onerror=alert(1)>"
     page = to_html(hlo.parse(LAYERS.replace("layer_0", bad)))
     assert "<img" not in page and "\\u003c/script>\\u003cimg" in page
+
+
+def test_pieces_are_named_by_the_functions_that_made_them() -> None:
+    tables = """HloModule m
+FileNames
+1 "m.py"
+FunctionNames
+1 "norm"
+2 "mlp"
+3 "mlp.<locals>.<genexpr>"
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=0 end_column=1}
+2 {file_name_id=1 function_name_id=2 line=2 end_line=2 column=0 end_column=1}
+3 {file_name_id=1 function_name_id=3 line=3 end_line=3 column=0 end_column=1}
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=1}
+3 {file_location_id=3 parent_frame_id=3}
+
+ENTRY e {
+  v0 = f32[4] parameter(0)
+"""
+    lines = []
+    for n in range(1, 60):
+        frame = 1 if n // 20 % 2 == 0 else 2 + n % 2
+        root = "ROOT " if n == 59 else ""
+        metadata = f"metadata={{stack_frame_id={frame}}}"
+        lines.append(f"  {root}v{n} = f32[4] tanh(v{n - 1}), {metadata}")
+    parts = groups_of(hlo.parse(tables + "\n".join(lines) + "\n}\n").entry).parts
+    assert [part.name for part in parts] == ["norm #1", "mlp", "norm #2"]

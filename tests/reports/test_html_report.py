@@ -14,8 +14,10 @@ from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.reports.html import read_profile, report_page
 from hlo.reports.html.changes import PassChanges
-from hlo.reports.html.roofline import roofline
+from hlo.reports.html.costliest import costliest_lines
+from hlo.reports.html.roofline import Peaks, peaks_of, roofline
 from hlo.reports.html.times import times_of
+from hlo.reports.numbers import bytes_text
 
 MODULE = """HloModule m
 ENTRY e {
@@ -133,21 +135,92 @@ def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_roofline_has_measured_peaks_where_a_profile_has_them() -> None:
     module = hlo.parse(MODULE)
-    stated = roofline(module, None)
+    stated = roofline(module, None, Peaks({"f32": 1e11}, 1e10, "stated", False))
     assert not stated["peaks"]["is_measured"] and not stated["is_profile"]
     (dot,) = (p for p in stated["points"] if p[0] == "d")
     assert dot[1:3] == (2 * 64**3, 2 * 64 * 64 * 4)
     peak = {"cpu": "c", "threads": 2, "flops": {"f32": 1e11}, "bytes": 1e10}
     kernel = _kernel("d", 1e-3, operations=5e5, transcendentals=0, bytes=1e5, opcode="dot")
-    measured = roofline(module, _profile(kernel, peak=peak))
+    assert dot[3] == pytest.approx(2 * 64**3 / 1e11)
+    profile = _profile(kernel, peak=peak)
+    measured = roofline(module, profile, peaks_of(module, profile))
     assert measured["peaks"]["is_measured"] and measured["peaks"]["flops"] == {"f32": 1e11}
     assert measured["points"] == [("d", 5e5, 1e5, 1e-3, "dot")]
+
+
+def test_without_a_profile_the_peaks_are_those_of_this_machine() -> None:
+    text = MODULE.replace("f32", "f64")
+    peaks = peaks_of(hlo.parse(text), None)
+    assert peaks.is_measured and peaks.flops.keys() == {"f64"} and peaks.bytes > 0
+    data = _data(report_page(hlo.parse(text)))["roofline"]
+    assert data["peaks"]["flops"] == dict(peaks.flops)
+
+
+def test_where_peaks_cannot_be_measured_they_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
+        raise hlo.HloError.at("out-of-memory", "no memory")
+
+    monkeypatch.setattr("hlo.reports.html.roofline.machine_peak", fail)
+    peaks = peaks_of(hlo.parse(MODULE), None)
+    assert not peaks.is_measured and peaks.origin == "100 TFLOP/s, memory 2 TB/s"
+
+
+LINES = """HloModule m
+FileNames
+1 "/src/model.py"
+FunctionNames
+1 "<module>"
+2 "layer"
+3 "layer.<locals>.<genexpr>"
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=9 end_line=9 column=0 end_column=1}
+2 {file_name_id=1 function_name_id=2 line=3 end_line=3 column=0 end_column=1}
+3 {file_name_id=1 function_name_id=3 line=4 end_line=4 column=0 end_column=1}
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+3 {file_location_id=3 parent_frame_id=2}
+
+ENTRY e {
+  x = f32[64] parameter(0)
+  a = f32[64] tanh(x), metadata={stack_frame_id=2}
+  b = f32[64] sine(a), metadata={stack_frame_id=2}
+  c = f32[64] cosine(b), metadata={stack_frame_id=3}
+  d = f32[64] log(c), metadata={stack_frame_id=1}
+  ROOT e = f32[64] abs(d)
+}
+"""
+
+
+def test_the_costliest_lines_come_first() -> None:
+    module = hlo.parse(LINES)
+    seconds = {"a": 2, "b": 3, "c": 4, "d": 1, "e": 0.5}
+    found = costliest_lines({module.entry[name]: s for name, s in seconds.items()})
+    assert [(line.text, line.seconds, line.names) for line in found] == [
+        ("model.py:3 in layer", 5, "b, a"),
+        ("model.py:4 in layer", 4, "c"),
+        ("model.py:9", 1, "d"),
+        ("e", 0.5, "e"),
+    ]
+    page = report_page(module)
+    summary = page[page.index('id="summary"') :]
+    order = ["Peak memory<", "model.py:3 in layer", "Parameters (1)"]
+    places = [summary.index(text) for text in order]
+    assert places == sorted(places) and "Peak memory, unfused" not in summary
+
+
+def test_one_peak_of_memory_in_all_of_a_report() -> None:
+    page = report_page(hlo.parse(MODULE))
+    peak = _data(page)["memory"]["peak_bytes"]
+    assert peak == hlo.memory_timeline(hlo.parse(MODULE)).peak_bytes
+    assert f"<dt>Peak memory</dt><dd>{bytes_text(peak)} at d</dd>" in page
 
 
 def test_shardings_and_collectives_of_a_module_that_is_partitioned_first() -> None:
     data = _data(report_page(hlo.parse(SHARDED)))["distribution"]
     assert data["shardings"]["partitions"] == 2 and data["error"] == ""
     assert [row[1] for row in data["collectives"]["rows"]] == ["all-to-all"]
+    assert data["collectives"]["network"].startswith("Each device sends 8 B in a run")
 
 
 def test_a_report_of_hostile_text_has_no_markup_of_it() -> None:

@@ -4,7 +4,8 @@ Groups are the scopes of `op_name`: `jit(f)/layer_3/attention/dot_general` is in
 is in `layer_3`. What has no scope of its own is with its users: a constant or a parameter that one
 layer reads stands in that layer. Where a group would still have too many parts, also in modules
 without metadata, consecutive parts become groups, cut where the fewest values are live: between
-two layers that is the one value that the first hands to the second.
+two layers that is the one value that the first hands to the second. Such groups are named by the
+functions of the program that made their instructions, where the metadata has stack frames.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+from hlo.analysis.source_location import call_stack
 from hlo.ir import Computation, Instruction
 from hlo.ops import Category
 
@@ -28,6 +30,8 @@ _DEAR = frozenset(
     {Category.CONTRACTION, Category.WINDOW, Category.SORT, Category.LINALG, Category.COLLECTIVE}
 )
 _WEIGHT_OF_DEAR = 12
+# Functions in the name of a group.
+_FUNCTIONS = 2
 Scope = tuple[str, ...]
 
 
@@ -226,16 +230,31 @@ def _cut(group: Group, live: Sequence[int]) -> None:
         return
     pieces = min(_PIECE, -(-count // _PIECE))
     size = count / pieces
+    functions = [_functions(list(_members(part))) for part in parts]
+    begins = [True, *(a != b for a, b in pairwise(functions))]
     ends: list[int] = []
     for n in range(1, pieces):
         middle, reach = round(n * size), max(1, int(size * 0.35))
         near = range(max(middle - reach, (ends[-1] if ends else 0) + 1), middle + reach)
-        ends.append(min(near, key=lambda at: (live[at - 1], abs(at - middle))))
+        ends.append(min(near, key=lambda at: (live[at - 1], not begins[at], abs(at - middle))))
     group.parts = []
     for start, end in pairwise([0, *ends, count]):
         piece = Group(_span(parts[start:end]), parts[start:end])
         _cut(piece, live[start:end])
         group.parts.append(piece)
+    _number(group.parts)
+
+
+def _number(parts: Sequence[Group | Instruction]) -> None:
+    """Tell groups of one name apart by numbers from 1 on."""
+    groups = [part for part in parts if isinstance(part, Group)]
+    counts = Counter(group.name for group in groups)
+    seen: Counter[str] = Counter()
+    for group in groups:
+        name = group.name
+        if counts[name] > 1:
+            seen[name] += 1
+            group.name = f"{name} #{seen[name]}"
 
 
 def _live_after(parts: Sequence[Group | Instruction]) -> list[int]:
@@ -260,12 +279,37 @@ def _count(group: Group) -> int:
 
 
 def _span(parts: Sequence[Group | Instruction]) -> str:
-    """Return a name for consecutive parts: the first and the last, and what most of them are."""
+    """Return a name for consecutive parts: the functions of the program that made them.
+
+    Without stack frames the first and the last, and what most of them are.
+    """
     members = [inst for part in parts for inst in _members(part)]
     telling = [i for i in members if i.spec.category not in _PLAIN] or members
+    if functions := _functions(telling):
+        return ", ".join(functions)
     weights: Counter[str] = Counter()
     for inst in telling:
-        weights[inst.opcode] += _WEIGHT_OF_DEAR if inst.spec.category in _DEAR else 1
+        weights[inst.opcode] += _weight(inst)
     opcodes = weights.most_common(2)
     ends = dict.fromkeys((telling[0].name, telling[-1].name))
     return f"{', '.join(opcode for opcode, _ in opcodes)}: {' … '.join(ends)}"
+
+
+def _functions(instructions: Sequence[Instruction]) -> list[str]:
+    """Return the functions that made most of some instructions, in the order of their calls."""
+    weights: Counter[str] = Counter()
+    for inst in instructions:
+        if name := _function(inst):
+            weights[name] += _weight(inst)
+    most = {name for name, _ in weights.most_common(_FUNCTIONS)}
+    return [name for name in weights if name in most]
+
+
+def _function(inst: Instruction) -> str:
+    """Return the innermost function of the program that made an instruction, "" if unknown."""
+    names = (frame.function_name for frame in reversed(call_stack(inst)))
+    return next(filter(None, names), "")
+
+
+def _weight(inst: Instruction) -> int:
+    return _WEIGHT_OF_DEAR if inst.spec.category in _DEAR else 1

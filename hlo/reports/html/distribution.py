@@ -10,6 +10,8 @@ from hlo.compiler.partition import partition
 from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.reports.collectives import communication
+from hlo.reports.numbers import bytes_text
+from hlo.support.quantities import quantity_text
 
 
 def distribution(module: Module) -> tuple[dict[str, Any] | None, Module]:
@@ -30,7 +32,7 @@ def distribution(module: Module) -> tuple[dict[str, Any] | None, Module]:
     costs = collective_costs(program)
     if costs:
         found["collectives"] = {
-            "table": communication(program).lines(),
+            "network": _network(program),
             "rows": [
                 [c.instruction.name, c.instruction.opcode, str(c.instruction.shape)[:200],
                  c.transfer.members, c.algorithm.name, c.runs.count, c.sent_bytes, c.seconds]
@@ -38,3 +40,12 @@ def distribution(module: Module) -> tuple[dict[str, Any] | None, Module]:
             ],
         }  # fmt: skip
     return (found if any(found.values()) else None), program
+
+
+def _network(program: Module) -> str:
+    """Return what the collectives are sent over, and what that takes in a run."""
+    found = communication(program)
+    return (
+        f"Each device sends {bytes_text(round(found.sent_bytes))} in a run, which takes "
+        f"{quantity_text(found.seconds, 's')}: {found.network}."
+    )

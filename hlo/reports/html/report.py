@@ -15,10 +15,11 @@ from hlo.reports.graph.data import graph_data
 from hlo.reports.graph.html import GRAPH_SCRIPTS, GRAPH_STYLES
 from hlo.reports.html.changes import PassChanges
 from hlo.reports.html.distribution import distribution
-from hlo.reports.html.roofline import roofline
-from hlo.reports.html.summary import summary_html
+from hlo.reports.html.roofline import estimated_seconds, peaks_of, roofline
+from hlo.reports.html.summary import Spent, summary_html
 from hlo.reports.html.times import times_of
 from hlo.reports.module import statistics
+from hlo.reports.numbers import bytes_text
 from hlo.reports.page import escaped, page
 from hlo.support.memory import collector_paused
 
@@ -51,11 +52,12 @@ def report_page(
     changes, unfused = PassChanges(optimized), _BeforeFusion(pipeline, passes)
     run_pipeline(optimized, pipeline, [changes, unfused])
     spread, program = distribution(module)
+    peaks = peaks_of(module, profile)
     data: dict[str, Any] = {
         "module": graph_data(module, None if times is None else times.seconds),
         "passes": {"pipeline": passes, "runs": changes.passes},
         "optimized": graph_data(optimized),
-        "roofline": roofline(module, profile),
+        "roofline": roofline(module, profile, peaks),
         "distribution": spread,
     }
     try:
@@ -63,11 +65,24 @@ def report_page(
         data["memory"] = memory | {"measured_bytes": _measured(profile)}
     except HloError as e:
         notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
+    seconds = estimated_seconds(module, peaks) if times is None else times.seconds
+    spent = Spent(
+        seconds, sum(seconds.values()) + (0.0 if times is None else times.elsewhere),
+        "estimated, unfused" if times is None else "measured", peaks.origin,
+    )  # fmt: skip
+    summary = summary_html(module, statistics(module), notes, spent, _peak(data.get("memory")))
     return page(
-        f"{module.name}: report",
-        _body(module, summary_html(module, statistics(module), notes), data),
+        f"{module.name}: report", _body(module, summary, data),
         data=data, scripts=_SCRIPTS, styles=_STYLES, whole=True,
     )  # fmt: skip
+
+
+def _peak(memory: Mapping[str, Any] | None) -> str | None:
+    """Return the peak of a memory timeline, and the instruction at which it is."""
+    if memory is None:
+        return None
+    at = next((name for step, name, _ in memory["points"] if step == memory["peak_step"]), "")
+    return bytes_text(memory["peak_bytes"]) + (f" at {at}" if at else "")
 
 
 class _BeforeFusion:

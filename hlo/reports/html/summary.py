@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from hlo.analysis.elided import elided_constants
 from hlo.analysis.memory import shape_bytes
-from hlo.ir import Module
+from hlo.ir import Instruction, Module
 from hlo.ir.computation import counted
+from hlo.reports.html.costliest import costliest_lines
 from hlo.reports.module import Statistics
 from hlo.reports.numbers import bytes_text, count_text
 from hlo.reports.page import escaped
+from hlo.support.quantities import quantity_text
 from hlo.values.types import Shape, TupleShape
 
 # Rows of a table; what is left out is counted.
@@ -20,24 +23,43 @@ _LONGEST_SHAPE = 300
 _LINE = 40
 
 
-def summary_html(module: Module, stats: Statistics, notes: Sequence[str]) -> str:
-    """Return the summary of a module. notes: warnings that the rest of the report has."""
+@dataclass(frozen=True)
+class Spent:
+    """The seconds of a run by instruction, and in all; how they are known, and on what machine."""
+
+    seconds: Mapping[Instruction, float]
+    total: float
+    how: str
+    machine: str
+
+
+def summary_html(
+    module: Module, stats: Statistics, notes: Sequence[str], spent: Spent, peak: str | None
+) -> str:
+    """Return the summary of a module: what costs most first.
+
+    notes: warnings that the rest of the report has. peak: the peak of the compiled module's memory,
+    None if it is not known.
+    """
     replicas, partitions = module.device_counts
     devices = replicas * partitions
     facts = [
+        (f"Time of a run, {spent.how}", quantity_text(spent.total, "s")),
+        ("Peak memory", peak) if peak is not None else
+        ("Peak memory, unfused", f"{bytes_text(stats.peak_bytes)} at {stats.peak_at}"),
         ("Instructions", f"{stats.instructions:,} in {len(stats.computations):,} computations"),
         ("Operations", f"{count_text(stats.cost.operations)}{_more(stats)}"),
         ("Transcendentals", count_text(stats.cost.transcendentals)),
         ("Memory traffic, unfused", bytes_text(stats.cost.bytes)),
         ("Arguments", bytes_text(stats.argument_bytes)),
         ("Results", bytes_text(stats.result_bytes)),
-        ("Peak memory, unfused", f"{bytes_text(stats.peak_bytes)} at {stats.peak_at}"),
         ("Devices", f"{devices} ({counted(replicas, 'replica')} of "
          f"{counted(partitions, 'partition')})" if devices > 1 else "1"),
     ]  # fmt: skip
     parts = ['<dl class="facts">']
     parts += [f"<div><dt>{name}</dt><dd>{escaped(value)}</dd></div>" for name, value in facts]
     parts.append("</dl>")
+    parts += _costliest(spent)
     warnings = [*_warnings(module, stats), *notes]
     if warnings:
         parts.append('<h2>Warnings</h2><ul class="warning">')
@@ -52,6 +74,19 @@ def summary_html(module: Module, stats: Statistics, notes: Sequence[str]) -> str
     parts += _table("Computations", heads, _computations(stats), 1, 2, 3)
     parts.append("</div>")
     return "\n".join(parts)
+
+
+def _costliest(spent: Spent) -> Iterator[str]:
+    """Yield a table of the lines of the program that take most time."""
+    rows: list[Cells] = [
+        (line.text, line.names, quantity_text(line.seconds, "s"),
+         f"{line.seconds / spent.total:.1%}" if spent.total else "")
+        for line in costliest_lines(spent.seconds)
+    ]  # fmt: skip
+    if rows:
+        heads = ("line", "instructions", f"time, {spent.how}", "share")
+        yield from _table("Costliest lines", heads, rows, 2, 3)
+        yield f'<p class="muted">Peak of the machine: {escaped(spent.machine)}</p>'
 
 
 def _more(stats: Statistics) -> str:

@@ -1,12 +1,15 @@
 "use strict";
 // All there is to know of one instruction or group, as a panel and as a line under the mouse.
 ((hlo) => {
-  const MOST_LINKS = 30;
+  const MOST_LINKS = 30, COSTLIEST = 8;
+  // What a machine computes in the time that it takes to read a byte, for a rank without times.
+  const FLOPS_A_BYTE = 16;
 
   /** Fills a panel. actions: { show(inst), table(inst) or null }. */
   hlo.showDetails = (panel, item, actions) => {
     panel.replaceChildren();
     if (item === null) {
+      overview(panel, actions);
       panel.append(hlo.element("p", { class: "muted" },
         "Click a node for details; double-click it or click + to expand. " +
         "Arrow keys follow edges, Enter expands and collapses, + − 0 zoom."));
@@ -52,6 +55,25 @@
                                "Show in the table"));
     }
   };
+
+  /** The module as a whole, and the instructions that cost most in it. */
+  function overview(panel, actions) {
+    const { module } = actions;
+    const rank = (inst) => module.seconds !== null ? module.seconds[inst]
+      : Math.max(module.flops[inst], FLOPS_A_BYTE * module.bytes[inst]);
+    const costliest = module.names.map((_, inst) => inst)
+      .filter((inst) => rank(inst) > 0 && module.isShown(inst))
+      .sort((a, b) => rank(b) - rank(a)).slice(0, COSTLIEST);
+    panel.append(hlo.element("h3", {}, module.name),
+      hlo.element("p", {}, `${hlo.counted(module.names.length, "instruction")} in ` +
+        hlo.counted(module.computations.length, "computation")));
+    if (costliest.length === 0) return;
+    panel.append(hlo.element("h4", {}, "Costliest instructions"),
+      hlo.element("ol", {}, ...costliest.map((inst) => hlo.element("li", {},
+        link(module.names[inst], () => actions.show(inst)), hlo.element("div",
+          { class: "muted" }, module.seconds !== null ? hlo.secondsText(module.seconds[inst])
+            : `${hlo.flopsText(module.flops[inst])}, ${hlo.bytesText(module.bytes[inst])}`)))));
+  }
 
   function groupDetails(panel, item) {
     const { module } = item;

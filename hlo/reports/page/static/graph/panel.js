@@ -9,7 +9,7 @@
     const note = hlo.element("span", { class: "muted", "aria-live": "polite" });
     let view = null;
     const actions = {
-      table,
+      module, table,
       computation: (comp) => {
         view.showComputation(comp);
         select.value = String(comp);

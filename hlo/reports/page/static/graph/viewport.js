@@ -1,7 +1,7 @@
 "use strict";
 // Pan and zoom of an SVG drawing: by mouse, wheel, touch and keys.
 ((hlo) => {
-  const SMALLEST = 0.03, LARGEST = 3, STEP = 1.25, PAN = 60, EDGE = 24;
+  const SMALLEST = 0.03, SMALLEST_WIDE = 0.4, LARGEST = 3, STEP = 1.25, PAN = 60, EDGE = 24;
 
   hlo.Viewport = class {
     /** svg: what is dragged; layer: the <g> in it that is moved and scaled. */
@@ -28,12 +28,13 @@
                               `translate(${this.x} ${this.y}) scale(${this.scale})`);
     }
 
-    /** Shows all of the drawing; no smaller than `least`, and then its upper part, with the x of
-     *  `middle` near the middle. */
+    /** Shows all of the drawing; no smaller than `least`, and then its upper part: its whole width,
+     *  unless that is smaller than can be read, and then the x of `middle` near the middle. */
     fit(least = SMALLEST, middle = this.width / 2) {
       const { width, height } = this.size;
       const whole = Math.min((width - 2 * EDGE) / this.width, (height - 2 * EDGE) / this.height);
-      this.scale = Math.max(least, Math.min(1, whole));
+      const wide = Math.max(Math.min(least, SMALLEST_WIDE), (width - 2 * EDGE) / this.width);
+      this.scale = Math.max(Math.min(least, wide), Math.min(1, whole));
       const isWide = this.width * this.scale > width - 2 * EDGE;
       const x = width / 2 - (isWide ? middle : this.width / 2) * this.scale;
       this.x = isWide ? Math.min(EDGE, Math.max(width - EDGE - this.width * this.scale, x)) : x;

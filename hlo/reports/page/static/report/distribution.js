@@ -14,9 +14,9 @@
     if (data.shardings !== null) shardings(holder, data.shardings, show);
   };
 
-  function collectives(holder, { table, rows }, show) {
+  function collectives(holder, { network, rows }, show) {
     holder.append(hlo.element("h2", {}, "Collectives of each device's program"),
-      hlo.element("pre", { class: "report" }, table.join("\n")),
+      hlo.element("p", { class: "muted" }, network),
       grid(["name", "opcode", "shape", "devices", "algorithm", "runs", "sent each run",
             "time each run"],
         rows.map(([name, opcode, shape, members, algorithm, runs, sent, seconds]) =>

@@ -1,7 +1,7 @@
 "use strict";
 // Live bytes over the steps of a run, with the buffers that are live at a step.
 ((hlo) => {
-  const WIDTH = 1000, HEIGHT = 380, MOST = 40;
+  const WIDTH = 1400, HEIGHT = 400, MOST = 40;
 
   /** data: points [step, instruction, live bytes], buffers, the peak, advice. */
   hlo.memoryChart = (holder, data, show) => {
@@ -60,8 +60,9 @@
     const advice = data.advice.map((text) => hlo.element("li", {}, text));
     holder.append(
       hlo.element("p", {}, `At most ${hlo.bytesText(data.peak_bytes)} are live, at step ` +
-        `${data.peak_step}; allocated in all: ${hlo.bytesText(data.planned_bytes)}; ` +
-        (measured === null ? "not measured; pass --profile FILE.json (from hlo-run --profile). " : `the high-water mark of a run: ${hlo.bytesText(measured)}. `) +
+        `${data.peak_step}; allocated: ${hlo.bytesText(data.planned_bytes)}; ` +
+        (measured === null ? "not measured; pass --profile FILE.json (from hlo-run --profile). "
+          : `the high-water mark of a run: ${hlo.bytesText(measured)}. `) +
         "Click or use the arrow keys to select a step."),
       chart.svg, advice.length > 0 ? hlo.element("h2", {}, "How to lower it") : "",
       hlo.element("ul", {}, ...advice), at, hlo.element("div", { class: "scrolls" },

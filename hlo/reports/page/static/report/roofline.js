@@ -1,7 +1,9 @@
 "use strict";
 // The roofline: operations a second against operations a byte.
 ((hlo) => {
-  const WIDTH = 1000, HEIGHT = 560, LINE = 15;
+  const WIDTH = 1400, HEIGHT = 600, LINE = 15;
+  // Of the names at points: how many there are, how long, and how wide a character is.
+  const MOST_LABELS = 14, LONGEST = 28, CHARACTER = 7, NEAR = 6;
 
   hlo.rooflineChart = (holder, data, module, show) => {
     const { peaks, points, omitted } = data;
@@ -45,16 +47,43 @@
         onkeydown: (event) => event.key === "Enter" ? show(row.name) : undefined },
         hlo.svg("title", {}, spoken(row, total))));
     }
-    const what = data.is_profile ? "Each point is a kernel; its size is its share of the time. Points above the roofline had " +
-        "their data in a cache."
-      : "Each point is an unfused instruction at its lower-bound time, so all lie on the roofline. Pass --profile FILE.json " +
-        "(from hlo-run --profile) for measured points.";
+    labels(plot, rows, xs, ys, chart);
+    const what = data.is_profile ? "Each point is a kernel, its size the share of the time. Points above the roofline read " +
+        "their data from a cache."
+      : "Each point is an unfused instruction at its lower-bound time, so all lie on the " +
+        "roofline. Pass a profile (--profile FILE.json, from hlo-run --profile) for measured points.";
     holder.append(
-      hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted.toLocaleString("en")} cheapest are left out.` : ""),
+      hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted.toLocaleString("en")} cheapest are omitted.` : ""),
       hlo.element("p", { class: "muted" },
-        `${peaks.is_measured ? "Peak" : "Peak as stated, not measured"}: ${peaks.from}`),
+        `Roofline: ${peaks.is_measured ? "" : "stated, not measured, "}${peaks.from}`),
       chart.svg, table(rows, total, peaks, best, show));
   };
+
+  /** Names the costliest points, where there is room; points at one position share a name. */
+  function labels(plot, rows, xs, ys, chart) {
+    const spots = [];
+    for (const row of rows) {
+      const x = xs(row.intensity), y = ys(row.rate);
+      const spot = spots.find((s) => Math.abs(s.x - x) < NEAR && Math.abs(s.y - y) < NEAR);
+      if (spot === undefined) spots.push({ x, y, name: row.name, count: 1 });
+      else spot.count++;
+    }
+    const boxes = [];
+    for (const { x, y, name, count } of spots) {
+      if (boxes.length >= MOST_LABELS) break;
+      const text = name.slice(0, LONGEST) + (count > 1 ? ` + ${count - 1}` : "");
+      const width = text.length * CHARACTER;
+      // Below to the right, or above to the left: on neither side is the line.
+      const places = [{ left: x + 14, base: y + 12 }, { left: x - 14 - width, base: y - 4 }];
+      const overlaps = ({ left, base }) => left < chart.left || left + width > chart.right ||
+        boxes.some((b) => left < b.left + b.width && b.left < left + width &&
+                          Math.abs(base - b.base) < LINE);
+      const place = places.find((p) => !overlaps(p));
+      if (place === undefined) continue;
+      boxes.push({ ...place, width });
+      plot.append(hlo.svg("text", { class: "axis label", x: place.left, y: place.base }, text));
+    }
+  }
 
   const short = (v) => v >= 1 && v < 1e4 ? String(v) : v >= 1e-3 && v < 1 ? String(v)
     : v.toExponential(0);
