@@ -10,3 +10,7 @@ from hlo.frontends.stablehlo.bytecode.exported import exported_module
 from hlo.frontends.stablehlo.bytecode.text import bytecode_to_text
 
 __all__ = ["bytecode_to_text", "exported_module"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
