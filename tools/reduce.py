@@ -163,12 +163,12 @@ def main(
         reducer.known |= journal.known
         workers.tick = lambda: line.show(reducer)
         if journal.module is not None:
-            note(f"{file}: goes on from {place}, {_size(journal.module)}")
+            note(f"{file}: continues from {place}, {_size(journal.module)}")
         try:
             found = reducer.run(journal.problem)
         except KeyboardInterrupt:
             if reducer.module is not None:
-                note(f"{place} has {_size(reducer.module)}; the same command goes on from there")
+                note(f"{place} has {_size(reducer.module)}; the same command continues from there")
             raise
         finally:
             line.clear()

@@ -134,7 +134,7 @@ def translated(
     from hlo.compiler.gpu_translation import translate_for_gpu
 
     if tuning is not None:
-        raise HloError.at("bad-target", "what is measured on this machine says nothing of a GPU")
+        raise HloError.at("bad-target", "a tuning measured on this machine does not apply to a GPU")
     return translate_for_gpu(
         module, machines, symbol, source=source, passes=passes, verify=verify, has_cubin=has_cubin
     )
@@ -170,7 +170,7 @@ def _need_address_space(interface: Interface, platform: Platform) -> None:
     if max(sizes) >> bits - 1:
         raise HloError.at(
             "too-large", f"{interface.module}: an array takes {max(sizes)} bytes; "
-            f"{platform.machine.triple} has addresses of {bits} bits, of which one may take half",
+            f"{platform.machine.triple} has {bits}-bit addresses, half of them for an array",
         )  # fmt: skip
 
 

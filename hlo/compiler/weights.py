@@ -32,7 +32,7 @@ def read_weights(paths: Sequence[str | Path]) -> dict[str, Any]:
     for path in paths:
         for name, value in _read(path).items():
             if name in found:
-                raise HloError.at("bad-file", f"{path}: {name!r} is in a file before it too")
+                raise HloError.at("bad-file", f"{path}: {name!r} is also in an earlier file")
             found[name] = value
     return found
 

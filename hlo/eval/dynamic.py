@@ -73,7 +73,7 @@ def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     for i, value in enumerate(args):
         if not isinstance(value, (np.ndarray, DynamicArray)):
             raise InferError(
-                f"{op.opcode}: dynamic dimensions are not supported beside operand {i} of shape "
+                f"{op.opcode}: dynamic dimensions are not supported with operand {i} of shape "
                 f"{op.operand_shapes[i].to_string(False)}",
                 operand=i, code="unsupported",
             )  # fmt: skip

@@ -62,7 +62,7 @@ def verify_as(module: Module, mode: str) -> None:
 def _check(mode: str) -> None:
     if mode not in MODES:
         hint = did_you_mean(mode, MODES) or "one of " + ", ".join(MODES)
-        raise HloError.at("bad-value", f"unknown way to verify: {mode!r}", hint=hint)
+        raise HloError.at("bad-value", f"unknown mode to verify: {mode!r}", hint=hint)
 
 
 def _repair(module: Module) -> None:

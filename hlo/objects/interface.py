@@ -53,7 +53,7 @@ def is_symbol(name: str) -> bool:
 def need_symbol(name: str) -> str:
     """Return the name of an exported function. Raises HloError for one that C does not take."""
     if not is_symbol(name):
-        raise HloError.at("bad-value", f"C has no function of the name {shown(name)}")
+        raise HloError.at("bad-value", f"{shown(name)} is not a valid C identifier")
     return name
 
 

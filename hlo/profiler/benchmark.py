@@ -226,7 +226,7 @@ def bench(
     """
     if len(args) == 1 and isinstance(args[0], Module | str | Path):
         if other is not None:
-            raise HloError.at("bad-value", "hlo.bench compares two sides: name one other module")
+            raise HloError.at("bad-value", "give only one other side")
         other, args = args[0], ()
     with tempfile.TemporaryDirectory(prefix="hlo-bench-") as folder:
         first = Side(*_file_of(module, args, named, Path(folder) / "module.hlo"))
@@ -241,9 +241,11 @@ def bench(
         if baseline_python is not None:
             sides.append(replace(first, python=baseline_python))
         if len(sides) > 2:
-            raise HloError.at("bad-value", "hlo-bench compares two sides: name one other thing")
+            raise HloError.at("bad-value", "give only one of OTHER, --vs and --baseline-python")
         if not 0 < precision < 1 or max_time <= 0:
-            raise HloError.at("bad-value", "a precision is between 0 and 1, a time more than 0")
+            raise HloError.at(
+                "bad-value", "precision must be between 0 and 1, and max_time more than 0"
+            )
         return compare_sides(sides, precision=precision, max_time=max_time, seed=seed)
 
 

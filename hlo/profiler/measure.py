@@ -80,7 +80,7 @@ def profile(
     True
     """
     if repeat < 1 or warmup < 0:
-        raise HloError.at("bad-value", "hlo.profile: a profile is of one run or more")
+        raise HloError.at("bad-value", "hlo.profile: runs must be at least 1")
     executable = compile_profiled(module, threads=threads, passes=passes, host=host, verify=verify)
     if args or named or not executable.parameters:
         values = bind_call(executable.parameters, args, named, module.usable_trees)

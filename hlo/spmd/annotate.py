@@ -103,7 +103,10 @@ def _named(module: Module, name: str) -> list[Instruction]:
 
 def _sharding(name: str, shape: Shape, devices: Sequence[int], dims: DimAxes) -> Sharding:
     if not isinstance(shape, ArrayShape):
-        raise HloError.at("bad-sharding", f"{name} is {shape.to_string(False)}: no array to cut")
+        raise HloError.at(
+            "bad-sharding",
+            f"{name} is {shape.to_string(False)}, which cannot be sharded: it is not an array",
+        )
     used = [a for axes in dims for a in axes]
     if len(dims) > shape.rank:
         raise HloError.at(

@@ -34,7 +34,7 @@ def read_settings(text: str, flag: str, known: Mapping[str, object]) -> dict[str
         if key not in known:
             names = [k.replace("_", "-") for k in known]
             hint = did_you_mean(name, names) or f"one of {', '.join(names)}"
-            raise HloError.at("bad-value", f"{flag}: there is no setting {name}", None, hint)
+            raise HloError.at("bad-value", f"{flag}: unknown setting {name}", None, hint)
         if key in found:
             raise HloError.at("bad-value", f"{flag}: {name} is given twice")
         found[key] = value
@@ -67,7 +67,7 @@ def read_positive(text: str, unit: str, what: str) -> float:
     """Return a number in a unit as `read_quantity` does; raises HloError for 0 as well."""
     value = read_quantity(text, unit, what)
     if not value:
-        raise HloError.at("bad-value", f"{what}: it has to be more than 0 {unit}".rstrip())
+        raise HloError.at("bad-value", f"{what} must be more than 0 {unit}".rstrip())
     return value
 
 

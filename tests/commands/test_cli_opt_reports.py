@@ -111,9 +111,9 @@ def test_statistics_of_collectives() -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["--stats", "--network=bandwidth=0"], 1, "has to be more than 0 B/s [bad-value]"),
+        (["--stats", "--network=bandwidth=0"], 1, "must be more than 0 B/s [bad-value]"),
         (["--stats", "--network=latency=soon"], 1, "'soon' is not a number of s [bad-value]"),
-        (["--stats", "--network=speed=1"], 1, "there is no setting speed [bad-value]"),
+        (["--stats", "--network=speed=1"], 1, "unknown setting speed [bad-value]"),
         (["--network=latency=1us"], 2, "--network requires --stats."),
     ],
 )

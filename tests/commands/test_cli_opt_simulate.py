@@ -48,10 +48,10 @@ def test_defaults_are_printed_and_json_has_all() -> None:
         ("devices=12", "devices=12 is not a multiple of the module's 8 devices"),
         ("devices=0", "'0' is not a whole number from 1 to 65536"),
         ("devices=many", "'many' is not a whole number"),
-        ("topology=star", "there is no star"),
-        ("flops=0", "it has to be more than 0 FLOP/s"),
+        ("topology=star", "unknown topology star"),
+        ("flops=0", "must be more than 0 FLOP/s"),
         ("jitter=much", "'much' is not a number"),
-        ("speed=3", "there is no setting speed"),
+        ("speed=3", "unknown setting speed"),
     ],
 )
 def test_settings_that_are_none(settings: str, message: str) -> None:

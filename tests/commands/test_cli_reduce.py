@@ -289,12 +289,12 @@ def test_an_interrupted_reduction_goes_on(file: Path) -> None:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=HANG_S)
-    assert process.returncode == 130 and "goes on from there" in said
+    assert process.returncode == 130 and "continues from there" in said
     before = len(opcodes("m.reduced.hlo"))
     assert before < 6
     Path("on").touch()
     done = run("m.hlo", "--test", "sh ./slow.sh", "-j", "1")
-    assert f"goes on from m.reduced.hlo, {before} instruction" in done.stderr
+    assert f"continues from m.reduced.hlo, {before} instruction" in done.stderr
     assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
     assert not {p.name for p in Path().iterdir()} - {
         "m.hlo",

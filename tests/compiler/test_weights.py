@@ -236,7 +236,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
 def test_a_name_that_two_files_have(tmp_path: Path) -> None:
     for name in ("a.npz", "b.npz"):
         np.savez(tmp_path / name, kernel=KERNEL)
-    with pytest.raises(HloError, match=r"b.npz: 'kernel' is in a file before it too"):
+    with pytest.raises(HloError, match=r"b.npz: 'kernel' is also in an earlier file"):
         read_weights([tmp_path / "a.npz", tmp_path / "b.npz"])
     with pytest.raises(HloError, match="is not a valid file name"):
         read_weights([""])

@@ -277,7 +277,7 @@ def test_stages_of_gpus_alone() -> None:
         ([*TARGET, "--features", "+ptx80"], "what a GPU has, --cpu says"),
         ([*TARGET, "-o", "m.so"], "use one of .ptx, .cubin"),
         ([*TARGET, "--header", "m.hpp"], "headers for GPU programs are C headers"),
-        ([*TARGET, "--tune=1"], "says nothing of a GPU"),
+        ([*TARGET, "--tune=1"], "does not apply to a GPU"),
         (["-o", "m.cubin"], "--target nvptx64 writes code for GPUs"),
         (["-o", "m.c"], "--target nvptx64 writes code for GPUs"),
     ],

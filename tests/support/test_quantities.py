@@ -52,7 +52,7 @@ def test_settings() -> None:
         "devices": "4", "link_latency": "1us",
     }  # fmt: skip
     for text, message in [
-        ("device=4", "--x: there is no setting device"), ("devices", "is not NAME=VALUE"),
+        ("device=4", "--x: unknown setting device"), ("devices", "is not NAME=VALUE"),
         ("devices=", "is not NAME=VALUE"), ("devices=1,devices=2", "devices is given twice"),
     ]:  # fmt: skip
         with pytest.raises(HloError, match=message):

@@ -445,5 +445,5 @@ def test_lenient_is_as_strict_as_xla(line: str, hint: str) -> None:
 
 
 def test_an_unknown_way_to_verify_is_an_error() -> None:
-    with pytest.raises(HloError, match="unknown way to verify: 'lenent'"):
+    with pytest.raises(HloError, match="unknown mode to verify: 'lenent'"):
         hlo.verify(hlo.parse("f32[] negate(f32[] x)"), "lenent")

@@ -204,7 +204,7 @@ def topology_named(text: str, devices: int, links: Links) -> Topology:
     make = _TOPOLOGIES.get(name)
     if make is None:
         hint = did_you_mean(name, _TOPOLOGIES) or f"one of {_FORMS}"
-        raise HloError.at("bad-value", f"topology: there is no {text}", None, hint)
+        raise HloError.at("bad-value", f"topology: unknown topology {text}", None, hint)
     return make(argument, devices, links)
 
 

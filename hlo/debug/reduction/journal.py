@@ -1,6 +1,6 @@
 """What a reduction keeps on disk: the smallest module so far, and what the test has let pass.
 
-After an interruption the next run of the same test on the same file goes on from there.
+After an interruption the next run of the same test on the same file continues from there.
 """
 
 from __future__ import annotations

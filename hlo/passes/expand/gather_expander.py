@@ -24,7 +24,9 @@ def gather_expander(module: Module, rewrites: Rewrites, *, mode: str = "all") ->
     mode: `all`, or `simple` for those of one slice, which need no loop.
     """
     if mode not in ("all", "simple"):
-        raise HloError.at("bad-pass-option", f"gather-expander: mode is all or simple, not {mode}")
+        raise HloError.at(
+            "bad-pass-option", f"gather-expander: mode must be all or simple, not {mode}"
+        )
 
     def expansion(inst: Instruction) -> Computation | None:
         return _expanded(inst, most=None if mode == "all" else 1)

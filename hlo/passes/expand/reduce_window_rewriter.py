@@ -22,7 +22,9 @@ def reduce_window_rewriter(module: Module, rewrites: Rewrites, *, base_length: i
     whole does not.
     """
     if base_length < 2:
-        raise HloError.at("bad-pass-option", "reduce-window-rewriter: base_length is 2 or more")
+        raise HloError.at(
+            "bad-pass-option", "reduce-window-rewriter: base_length must be at least 2"
+        )
 
     def expansion(inst: Instruction) -> Computation | None:
         return _expanded(inst, base_length)

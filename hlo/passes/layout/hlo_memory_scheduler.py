@@ -43,7 +43,7 @@ def hlo_memory_scheduler(
     if algorithm != _BEST and algorithm not in _ALGORITHMS:
         names = [_BEST, *_ALGORITHMS]
         hint = did_you_mean(algorithm, names) or f"one of {', '.join(names)}"
-        raise HloError.at("bad-pass-option", f"there is no algorithm {algorithm}", None, hint)
+        raise HloError.at("bad-pass-option", f"unknown algorithm {algorithm}", None, hint)
     chosen = list(_ALGORITHMS) if algorithm == _BEST else [algorithm]
     effects, peaks = rewrites.analyses.effects, Peaks()
     # Callees first: the peak inside a loop counts at its position. Inside a fusion nothing is in

@@ -131,10 +131,10 @@ def test_grids(name: str, devices: int, grid: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("star", "there is no star"), ("ring:4", "ring takes no sizes"),
+        ("star", "unknown topology star"), ("ring:4", "ring takes no sizes"),
         ("torus:4x", "has no sizes such as 8x8"), ("torus:0x8", "has no sizes"),
         ("torus:4x4", "has 16 devices, not 8"), ("nodes", "has no number of devices"),
-        ("nodes:0", "has no number of devices"), ("torus9d", "there is no torus9d"),
+        ("nodes:0", "has no number of devices"), ("torus9d", "unknown topology torus9d"),
     ],
 )  # fmt: skip
 def test_names_of_none(name: str, message: str) -> None:
