@@ -19,6 +19,7 @@ from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, sin
 from hlo.analysis.trips import never_ends
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
+from hlo.eval.calls import need_few_calls
 from hlo.host import Host, run_together
 from hlo.ir import Computation, Instruction, Module
 from hlo.library_calls import need_expansion
@@ -505,6 +506,7 @@ def interpret(
     operation. Raises HloError for an operation that cannot run, with its place in the text, and
     (`timeout`) for a run that takes longer. observe: as of `Interpreter`.
     """
+    need_few_calls(module)
     deadline = None if timeout is None else Deadline(module.name, timeout)
     shapes = module.entry.parameter_shapes
     values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]

@@ -224,3 +224,10 @@ def test_shapes_that_double_are_changed_once(change: Callable[[Any], Any]) -> No
     text = lines("f32[2]", lambda i: f"  x{i + 1} = tuple(x{i}, x{i})", 16)
     shape = parse(text).entry.root.shape
     assert calls_of(lambda: change(shape)) < 1000 < shape.num_parts
+
+
+@pytest.mark.parametrize("levels", [30, 40, 200])
+def test_calls_that_double_are_not_interpreted_without_end(levels: int) -> None:
+    with pytest.raises(HloError) as e:
+        hlo.interpret(parse(calls(levels)), np.zeros(2, np.float32))
+    assert e.value.code == "too-large"
