@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hlo.editor.positions import Lines, Place
+from hlo.editor.positions import ExcerptLines, Lines, Place
 from hlo.errors import Diagnostic, Span
 from hlo.frontends.text.incremental import IncrementalModule
 from hlo.frontends.text.reading import Piece
@@ -31,14 +31,14 @@ class Document:
     Attributes:
         name: what errors call it.
         parsed: its statements and computations.
-        lines: where its lines begin.
+        lines: where its characters are in the file.
         diagnostics: what is wrong with it; spans have the offsets of their statement.
     """
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.parsed = IncrementalModule(name, text)
-        self.lines = Lines(text)
+        self.lines: Lines | ExcerptLines = Lines(text)
         self._rules = RuleChecker()
         self.diagnostics: list[Diagnostic] = []
         self._diagnose()

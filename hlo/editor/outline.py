@@ -121,6 +121,8 @@ def semantic_tokens(document: Document, start: int = 0, end: int | None = None) 
                 continue
             for begin, until in _on_lines(document.text, first, last):
                 place, behind = lines.place(begin), lines.place(until)
+                if behind.line != place.line:
+                    continue  # a line break that a string of a program leaves out
                 if place.line != line:
                     line, character, step = place.line, 0, place.line - line
                 else:
@@ -130,6 +132,21 @@ def semantic_tokens(document: Document, start: int = 0, end: int | None = None) 
                     _NUMBERS[word.kind], int(word.is_definition),
                 )  # fmt: skip
                 character = place.character
+    return data
+
+
+def joined_tokens(documents: list[list[int]]) -> list[int]:
+    """Return the colours of several documents, one behind the other, as those of one file."""
+    data: list[int] = []
+    line = character = 0
+    for colours in documents:
+        at_line = at_character = 0
+        for start in range(0, len(colours), 5):
+            step, move, *rest = colours[start : start + 5]
+            at_line, at_character = at_line + step, move + (0 if step else at_character)
+            between = at_line - line
+            data += (between, at_character - (0 if between else character), *rest)
+            line, character = at_line, at_character
     return data
 
 

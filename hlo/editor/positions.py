@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from hlo.errors import line_starts
+from hlo.io.excerpts import Excerpt
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 
@@ -69,3 +70,18 @@ class Lines:
         if end > start and self._text[end] == "\n" and self._text[end - 1] == "\r":
             end -= 1
         return end
+
+
+class ExcerptLines:
+    """Where the characters of a module are in the file that it is inside of."""
+
+    def __init__(self, lines: Lines, excerpt: Excerpt) -> None:
+        self._lines, self._excerpt = lines, excerpt
+
+    def offset(self, place: Place) -> int:
+        """Return the character of the module at a place in the file, or the last one before it."""
+        return self._excerpt.from_file(self._lines.offset(place))
+
+    def place(self, offset: int) -> Place:
+        """Return the place in the file of a character of the module."""
+        return self._lines.place(self._excerpt.to_file(offset))

@@ -197,6 +197,34 @@ def test_lines_end_where_the_protocol_says() -> None:
     _drive(story)
 
 
+def test_modules_inside_of_other_text_are_served() -> None:
+    log = "".join(f"12:0{n % 9} {line}\n" for n, line in enumerate(_TEXT.splitlines()))
+
+    async def story(editor: Editor) -> None:
+        document = types.TextDocumentIdentifier(URI)
+        assert not editor.published[URI].diagnostics
+        at = editor.text.rindex("negate")
+        hover = await editor.client.text_document_hover_async(types.HoverParams(*editor.at(at)))
+        assert "negate" in hover.contents.value and hover.range.start == editor.place(at)
+        symbols = await editor.client.text_document_document_symbol_async(
+            types.DocumentSymbolParams(document)
+        )
+        assert [s.name for s in symbols] == ["sum", "main"] * 2
+        [wrong] = await editor.change([Change(at, at + 6, "negat")])
+        assert wrong.range.start == editor.place(at)
+        fixes = await editor.client.text_document_code_action_async(
+            types.CodeActionParams(document, wrong.range, types.CodeActionContext([wrong]))
+        )
+        [edit] = fixes[0].edit.changes[URI]
+        assert (edit.new_text, edit.range.start) == ("negate", editor.place(at))
+        formatted = await editor.client.text_document_formatting_async(
+            types.DocumentFormattingParams(document, types.FormattingOptions(2, True))
+        )
+        assert formatted is None
+
+    _drive(story, f"# Title\n```hlo\n{_TEXT}```\n{log}")
+
+
 @pytest.mark.parametrize(
     ("messages", "status"),
     [(["shutdown", "exit"], 0), (["exit"], 1), (["shutdown"], 0), ([], 1)],

@@ -59,7 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
     | {"lenient", "codegen", "runtime", "compiler", "reports"},
-    "editor": _IR | {"verifier", "analysis", "frontends"},
+    "editor": _IR | {"verifier", "analysis", "frontends", "io"},
     "builder": {"frontends"},
     "client": _IR
     | {"io", "host", "mpi", "analysis", "eval", "frontends", "spmd", "compiler", "api"},

@@ -16,9 +16,18 @@ import hlo
 from hlo.editor import completion
 from hlo.editor.actions import actions
 from hlo.editor.document import Document, Edit
+from hlo.editor.files import OpenFile
 from hlo.editor.hover import hover
 from hlo.editor.names import Symbol, definition, occurrences, rename, symbol_at
-from hlo.editor.outline import LEGEND, Outline, folds, hints, outline, semantic_tokens
+from hlo.editor.outline import (
+    LEGEND,
+    Outline,
+    folds,
+    hints,
+    joined_tokens,
+    outline,
+    semantic_tokens,
+)
 from hlo.editor.positions import Place
 from hlo.errors import Diagnostic, HloError, Span
 from hlo.frontends.text.format import format_text
@@ -63,15 +72,19 @@ class Server(LanguageServer):
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             protocol_cls=_Protocol,
         )  # fmt: skip
-        self.documents: dict[str, Document] = {}
+        self.files: dict[str, OpenFile] = {}
         self.is_shut_down = False
         self._is_warm = False
 
-    def document(self, uri: str) -> Document:
-        """Return an open document. Raises JsonRpcInvalidParams for another."""
-        if uri not in self.documents:
+    def file(self, uri: str) -> OpenFile:
+        """Return an open file. Raises JsonRpcInvalidParams for another."""
+        if uri not in self.files:
             raise JsonRpcInvalidParams(f"{uri} is not open")
-        return self.documents[uri]
+        return self.files[uri]
+
+    def document(self, uri: str, position: types.Position) -> Document:
+        """Return the document at a position of an open file. Raises JsonRpcInvalidParams."""
+        return self.file(uri).at(_place(position))
 
     def warm_up(self) -> None:
         """Do once what is slow the first time: patterns are compiled, modules imported.
@@ -85,15 +98,18 @@ class Server(LanguageServer):
 
     def publish(self, uri: str, version: int | None) -> None:
         """Tell the editor what is wrong with a document."""
-        document = self.documents[uri]
-        self.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(
-                uri, [_diagnostic(document, uri, d) for d in document.diagnostics], version
-            )
-        )
+        documents = self.files[uri].documents
+        shown = [
+            _diagnostic(document, uri, d) for document in documents for d in document.diagnostics
+        ]
+        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, shown, version))
 
 
 # --- from and to the protocol -------------------------------------------------------------------
+
+
+def _place(position: types.Position) -> Place:
+    return Place(position.line, position.character)
 
 
 def _position(document: Document, offset: int) -> types.Position:
@@ -105,7 +121,7 @@ def _range(document: Document, start: int, end: int) -> types.Range:
 
 
 def _offset(document: Document, position: types.Position) -> int:
-    return document.lines.offset(Place(position.line, position.character))
+    return document.lines.offset(_place(position))
 
 
 def _offsets(document: Document, range_: types.Range) -> tuple[int, int]:
@@ -134,7 +150,7 @@ def _edits(document: Document, edits: Sequence[Edit]) -> list[types.TextEdit]:
 
 
 def _symbol(server: Server, params: Any) -> tuple[Document, Symbol | None]:
-    document = server.document(params.text_document.uri)
+    document = server.document(params.text_document.uri, params.position)
     return document, symbol_at(document, _offset(document, params.position))
 
 
@@ -153,7 +169,7 @@ def _outline(document: Document, item: Outline) -> types.DocumentSymbol:
 
 def _opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
     item = params.text_document
-    server.documents[item.uri] = Document(item.uri, item.text)
+    server.files[item.uri] = OpenFile(item.uri, item.text)
     server.publish(item.uri, item.version)
     server.warm_up()
     _settle_memory()
@@ -161,19 +177,20 @@ def _opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
 
 def _changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
     uri = params.text_document.uri
-    document = server.document(uri)
+    file = server.file(uri)
     for change in params.content_changes:
         if isinstance(change, types.TextDocumentContentChangePartial):
-            document.edit(Edit(*_offsets(document, change.range), change.text))
+            start, end = change.range.start, change.range.end
+            file.change(_place(start), _place(end), change.text)
         else:
-            document.replace(change.text)
-    document.update()
+            file.replace(change.text)
+    file.update()
     server.publish(uri, params.text_document.version)
 
 
 def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
     uri = params.text_document.uri
-    if server.documents.pop(uri, None) is not None:
+    if server.files.pop(uri, None) is not None:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
         _settle_memory()
 
@@ -193,7 +210,7 @@ def _settle_memory() -> None:
 
 
 def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:
-    document = server.document(params.text_document.uri)
+    document = server.document(params.text_document.uri, params.position)
     found = hover(document, _offset(document, params.position))
     if found is None:
         return None
@@ -255,7 +272,7 @@ def _rename(server: Server, params: types.RenameParams) -> types.WorkspaceEdit |
 
 
 def _completion(server: Server, params: types.CompletionParams) -> types.CompletionList:
-    document = server.document(params.text_document.uri)
+    document = server.document(params.text_document.uri, params.position)
     offset = _offset(document, params.position)
     found = completion.completions(document, offset)
     items = [
@@ -278,39 +295,41 @@ def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem
 
 
 def _symbols(server: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-    document = server.document(params.text_document.uri)
-    return [_outline(document, item) for item in outline(document)]
+    documents = server.file(params.text_document.uri).documents
+    return [_outline(document, item) for document in documents for item in outline(document)]
 
 
 def _folds(server: Server, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-    document = server.document(params.text_document.uri)
-    return [types.FoldingRange(first, last) for first, last in folds(document)]
+    documents = server.file(params.text_document.uri).documents
+    return [types.FoldingRange(*lines) for document in documents for lines in folds(document)]
 
 
 def _colours(server: Server, params: types.SemanticTokensParams) -> types.SemanticTokens:
-    document = server.document(params.text_document.uri)
-    return types.SemanticTokens(semantic_tokens(document))
+    documents = server.file(params.text_document.uri).documents
+    return types.SemanticTokens(joined_tokens([semantic_tokens(d) for d in documents]))
 
 
 def _colours_in(server: Server, params: types.SemanticTokensRangeParams) -> types.SemanticTokens:
-    document = server.document(params.text_document.uri)
-    return types.SemanticTokens(semantic_tokens(document, *_offsets(document, params.range)))
+    documents = server.file(params.text_document.uri).documents
+    colours = [semantic_tokens(d, *_offsets(d, params.range)) for d in documents]
+    return types.SemanticTokens(joined_tokens(colours))
 
 
 def _hints(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
-    document = server.document(params.text_document.uri)
+    documents = server.file(params.text_document.uri).documents
     return [
         types.InlayHint(
             _position(document, hint.offset), hint.text, types.InlayHintKind.Type,
             padding_right=True,
         )
+        for document in documents
         for hint in hints(document, *_offsets(document, params.range))
     ]  # fmt: skip
 
 
 def _actions(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     uri = params.text_document.uri
-    document = server.document(uri)
+    document = server.document(uri, params.range.start)
     found = []
     for action in actions(document, *_offsets(document, params.range)):
         mends = None if action.mends is None else [_diagnostic(document, uri, action.mends)]
@@ -327,7 +346,10 @@ def _actions(server: Server, params: types.CodeActionParams) -> list[types.CodeA
 def _formatting(
     server: Server, params: types.DocumentFormattingParams
 ) -> list[types.TextEdit] | None:
-    document = server.document(params.text_document.uri)
+    file = server.file(params.text_document.uri)
+    if not file.is_module:
+        return None
+    [document] = file.documents
     try:
         text = format_text(document.text, document.name)
     except HloError:
