@@ -12,6 +12,7 @@ from hlo.errors import InferError, did_you_mean
 from hlo.frontends.stablehlo.constants import dense_array
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.frontends.stablehlo.fold import constant_value
+from hlo.frontends.stablehlo.quantized_types import storage
 from hlo.frontends.stablehlo.syntax import Block, Op
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
@@ -179,7 +180,7 @@ class Context:
         """Return the computation of a region that combines elements of the results."""
         wanted = [array(s.element_type, ()) for s in self.op.result_types
                   if isinstance(s, ArrayShape)]  # fmt: skip
-        arguments = [s for _, s in self.region(index).arguments]
+        arguments = [storage(s) for _, s in self.region(index).arguments]
         if not all(map(compatible, arguments, wanted)):
             raise InferError(
                 f"its region is on {arguments[0].to_string(False)}, its result on "

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from hlo.errors import InferError
 from hlo.frontends.stablehlo.context import Context, is_constant
+from hlo.frontends.stablehlo.quantized_types import storage
 from hlo.frontends.stablehlo.syntax import Block, free_names
 from hlo.ir import Instruction
 from hlo.values.types import Shape, compatible
@@ -58,7 +59,7 @@ def _names(block: Block) -> list[str]:
 
 def _fits(block: Block, shapes: Sequence[Shape]) -> bool:
     """Whether a region takes values of these shapes."""
-    arguments = [shape for _, shape in block.arguments]
+    arguments = [storage(shape) for _, shape in block.arguments]
     return len(arguments) == len(shapes) and all(map(compatible, arguments, shapes))
 
 

@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
+from hlo.frontends.stablehlo import quantized
 from hlo.frontends.stablehlo.context import Context, Values, is_constant, shape_of
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.frontends.stablehlo.functions import Function, Parser, Program, callees_first
 from hlo.frontends.stablehlo.locations import Locations
 from hlo.frontends.stablehlo.ops import HANDLERS, NOT_TAKEN
+from hlo.frontends.stablehlo.quantized_types import (
+    Quantization,
+    is_quantized,
+    quantization_of,
+    storage,
+)
 from hlo.frontends.stablehlo.signature import annotate, set_header, shard_results
 from hlo.frontends.stablehlo.syntax import Block, Op, free_names
 from hlo.frontends.stablehlo.types import FUTURE
@@ -31,6 +38,7 @@ _LISTED = 20
 _DIALECTS = ("stablehlo", "chlo", "sdy", "mhlo", "func")
 # The specification does not have these: MLIR's verifier does not check their types, XLA neither.
 _UNTYPED = frozenset({"einsum", "unary_einsum", "torch_index_select"})
+_QUANTIZATIONS = ("uniform_quantize", "uniform_dequantize")
 _RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return")
 
 
@@ -67,6 +75,8 @@ class Converter:
         self.sizes: list[Instruction] = []
         # Results of operations whose declared types nobody checks.
         self._untyped: set[Instruction] = set()
+        # How the values that are quantized are.
+        self._quantized: dict[Instruction, Quantization] = {}
         # How many words of 32 bits elided constants have.
         self._elided_words = 0
         for function in program.functions:
@@ -139,7 +149,9 @@ class Converter:
         values: Values = {}
         names = [name for name, _ in function.block.arguments]
         for number, (name, declared) in enumerate(zip(names, function.arguments, strict=True)):
-            inst = Builder(comp).parameter(number, declared.shape, legal_name(name or "arg", "v"))
+            shape = storage(declared.shape)
+            inst = Builder(comp).parameter(number, shape, legal_name(name or "arg", "v"))
+            self._remember(inst, declared.shape)
             inst.span = InstructionSpan(self._source, declared.start, declared.end)
             metadata = self._locations.name(declared.location, declared.start)
             if metadata is not None:
@@ -165,7 +177,7 @@ class Converter:
 
     def _check_results(self, comp: Computation, function: Function) -> None:
         """Raise TextError unless a function returns its declared types."""
-        shapes = [r.shape for r in function.results]
+        shapes = [storage(r.shape) for r in function.results]
         declared = shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
         returned = {comp.root, *(comp.root.operands if comp.root.opcode == "tuple" else ())}
         if not returned & self._untyped and not compatible(comp.result_shape, declared):
@@ -184,7 +196,9 @@ class Converter:
             self.fail(op, f"a region of {len(shapes)} arguments is due, "
                       f"not {len(block.arguments)}", "bad-computation")  # fmt: skip
         for number, (argument, shape) in enumerate(block.arguments):
-            values[argument] = [Builder(comp).parameter(number, shape, legal_name(argument, "v"))]
+            inst = Builder(comp).parameter(number, storage(shape), legal_name(argument, "v"))
+            self._remember(inst, shape)
+            values[argument] = [inst]
         self._body(comp, block, values, op.start)
         return self._module.add(comp)
 
@@ -234,6 +248,9 @@ class Converter:
             found = values.setdefault(base, [])
             found += [part] * (int(index) + 1 - len(found))
             found[int(index)] = part
+        for part, element in zip(parts, elements, strict=False):
+            if element in self._quantized:
+                self._quantized[part] = self._quantized[element]
         handed = parts[len(parts) - rest :] if rest else []
         self._body(comp, block, values, c.op.start, handed)
         return self._module.add(comp)
@@ -272,7 +289,10 @@ class Converter:
                                 code="undefined-operand", hint=hint)  # fmt: skip
             inst = known[int(index or 0)]
             is_checked = shape is not FUTURE and inst not in self._untyped
-            if is_checked and not compatible(inst.shape, shape):
+            if quantization_of(shape) != self._quantized.get(inst):
+                self.fail(op, f"%{name} is quantized in another way than its type says",
+                          "operand-shape-mismatch")  # fmt: skip
+            if is_checked and not compatible(inst.shape, storage(shape)):
                 self.fail(op, f"%{name} is {inst.shape.to_string(False)}, its type says "
                           f"{shape.to_string(False)}", "operand-shape-mismatch")  # fmt: skip
             found.append(inst)
@@ -285,7 +305,13 @@ class Converter:
         b = Builder(comp)
         operands = self.operands(op, values)
         try:
-            made = handler(Context(self, b, op, operands, values))
+            context = Context(self, b, op, operands, values)
+            if is_quantized([*op.operand_types, *op.result_types]):
+                made = quantized.append(context, handler)
+            elif op.kind in _QUANTIZATIONS:
+                self.fail(op, "neither its operand nor its result is quantized", "type-mismatch")
+            else:
+                made = handler(context)
             if b.built:
                 inst = made if made in b.built else b.built[-1]
                 annotate(inst, b.built, op.attrs, self.meshes)
@@ -321,13 +347,21 @@ class Converter:
         for inst, shape in zip(results, declared, strict=False):
             if op.kind in _UNTYPED and isinstance(shape, ArrayShape):
                 self._untyped.add(inst)
-            elif not (shape is FUTURE or compatible(inst.shape, shape)):
+            elif not (shape is FUTURE or compatible(inst.shape, storage(shape))):
                 self.fail(op, f"its result is {inst.shape.to_string(False)}, its type says "
                           f"{shape.to_string(False)}", "shape-mismatch")  # fmt: skip
+        for inst, shape in zip(results, declared, strict=False):
+            self._remember(inst, shape)
         at = 0
         for name, n in op.results:
             values[name] = results[at : at + n]
             at += n
+
+    def _remember(self, inst: Instruction, shape: Shape) -> None:
+        """Keep how a value of a type is quantized."""
+        quantization = quantization_of(shape)
+        if quantization is not None:
+            self._quantized[inst] = quantization
 
 
 def _repeat(comp: Computation, inst: Instruction) -> Instruction:

@@ -148,7 +148,12 @@ class Parser(ShortFormReader):
         while m := _DEFINITION.match(self.text, self.pos):
             self.pos = m.end()
             if not self.location():
-                self.type() if m[0][0] == "!" else self.attribute()
+                if m[0][0] == "#":
+                    self.attribute()
+                elif self.peek("!quant."):
+                    self.quantization()
+                else:
+                    self.type()
         if self.peek("{-#"):
             end = self.text.find("#-}", self.pos)
             self.pos = end + 3 if end >= 0 else len(self.text)

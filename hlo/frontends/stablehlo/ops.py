@@ -20,6 +20,7 @@ from hlo.frontends.stablehlo import (
     external,
     gamma,
     movement,
+    quantized,
     sdy,
     windows,
 )
@@ -227,6 +228,8 @@ HANDLERS: dict[str, Handler] = {
     ),
     "stablehlo.tuple": lambda c: c.b.tuple(*c.operands),
     "stablehlo.unary_einsum": einsum.unary_einsum,
+    "stablehlo.uniform_dequantize": quantized.unchanged,
+    "stablehlo.uniform_quantize": quantized.unchanged,
     "stablehlo.while": while_,
 }  # fmt: skip
 
@@ -240,7 +243,6 @@ HANDLERS |= {
     "mhlo.topk": chlo.top_k,
 }  # fmt: skip
 
-_QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math lowers it to integers"
 _PARTITIONED = "it appears only during partitioning; XLA does not convert it"
 _INSIDE = "it is internal to passes of Shardy"
 NOT_TAKEN: dict[str, str] = {
@@ -252,8 +254,6 @@ NOT_TAKEN: dict[str, str] = {
     )},
     "sdy.data_flow_edge": _INSIDE,
     "sdy.func_data_flow_edge": _INSIDE,
-    "stablehlo.uniform_dequantize": _QUANTIZED,
-    "stablehlo.uniform_quantize": _QUANTIZED,
 }  # fmt: skip
 # Operations that are not converted by themselves: functions, meshes, and terminators.
 STRUCTURE = frozenset("func.func func.return sdy.mesh sdy.return stablehlo.return return".split())

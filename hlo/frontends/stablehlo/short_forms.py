@@ -9,6 +9,7 @@ from typing import Any
 
 from hlo.frontends.stablehlo.cursor import STRING, VALUE, WORD, Tagged
 from hlo.frontends.stablehlo.declarations import Declaration
+from hlo.frontends.stablehlo.quantized_types import QuantizedShape
 from hlo.frontends.stablehlo.syntax import Argument, Block, Op, OperationReader
 from hlo.values.types import ArrayShape, Shape, TupleShape, array, complex_part
 
@@ -278,6 +279,8 @@ class ShortFormReader(OperationReader):
         if not isinstance(first, ArrayShape):
             self.fail(f"{op.name}: the type of its operand is missing", op.start)
         scalar = array(first.element_type, ())
+        if isinstance(first, QuantizedShape):
+            scalar = QuantizedShape(first.element_type, (), scalar.layout, (), first.quantization)
         made = Op(inner, op.start, op.end, [("r", 1)], ["x", "y"], [op.start] * 2)
         made.operand_types, made.result_types = [scalar] * 2, [scalar]
         last = Op("return", op.start, op.end, operands=["r"], operand_starts=[op.start])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from hlo.errors import TextError, did_you_mean
+from hlo.frontends.stablehlo.quantized_types import Quantization, QuantizedShape
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import parse_shape
 from hlo.values.types import (
@@ -21,6 +25,7 @@ from hlo.values.types import (
     Shape,
     TupleShape,
     complex_of,
+    integer_range,
 )
 
 _GAP = re.compile(r"(?>(?:\s++|//[^\n]*+)*)")
@@ -32,7 +37,9 @@ _BOUND = re.compile(r"\d++|\?")
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=", re.M)
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 _DIALECT_TYPE = re.compile(r"!?[\w$.]+")
-_QUANTIZED = "StableHLO's pass stablehlo-legalize-quant-to-math lowers it to integers"
+_STORAGE = re.compile(r"(?:s?i|(ui?))(\d{1,2})\b")
+_WORD = re.compile(r"\w++")
+_SCALE = re.compile(r"-?\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?")
 
 # The result of an asynchronous start: its structure is defined by HLO.
 FUTURE = TupleShape(())
@@ -76,16 +83,19 @@ class TypeReader(Scanner):
         m = _ALIAS_NAME.match(self.text, self.pos)
         return m[0] if m is not None else ""
 
-    def alias(self, read: Callable[[], Any]) -> tuple[bool, Any]:
+    def alias(self, read: Callable[[], Any], use: str = "") -> tuple[bool, Any]:
         """Read an alias, if there is one here; `read` reads its definition.
 
-        Returns whether there was one, and its value. An alias may be defined after its uses.
+        use: what it is read as, where a definition may be read in two ways.
+
+        Returns whether there was one, and its value. Its definition is in front of its uses.
         """
         m = _ALIAS_NAME.match(self.text, self.pos)
         if m is None:
             return False, None
         name, after = m[0], m.end()
-        if name not in self._known:
+        key = name + use
+        if key not in self._known:
             if self._aliases is None:
                 self._aliases = {a[1]: a.end() for a in _ALIAS.finditer(self.text)}
             if name not in self._aliases:
@@ -98,10 +108,10 @@ class TypeReader(Scanner):
             with self.nested():
                 self.pos = self._aliases[name]
                 self.skip()
-                self._known[name] = read()
+                self._known[key] = read()
         self.pos = after
         self.skip()
-        return True, self._known[name]
+        return True, self._known[key]
 
     # --- types ----------------------------------------------------------------------------------
 
@@ -141,7 +151,9 @@ class TypeReader(Scanner):
             self.pos = m.end()
         if self.peek("*"):
             self.fail("an array of unknown rank, which HLO lacks", code="unknown-type")
-        et = self._element(start)
+        element = self._element_or_alias(dims, start)
+        quantization = element if isinstance(element, Quantization) else None
+        et = element.storage if isinstance(element, Quantization) else element
         dynamic = tuple(d == UNBOUNDED for d in dims)
         if self.accept(","):
             self._bounds(dims)
@@ -149,9 +161,86 @@ class TypeReader(Scanner):
         flags = dynamic if any(dynamic) else ()
         try:
             # The shape parser enforces the limits.
-            return parse_shape(str(ArrayShape(et, tuple(dims), Layout.default(len(dims)), flags)))
+            shape = parse_shape(str(ArrayShape(et, tuple(dims), Layout.default(len(dims)), flags)))
         except TextError as e:
             self.fail(e.message, start, code=e.code)
+        if quantization is None:
+            return shape
+        assert isinstance(shape, ArrayShape)
+        return QuantizedShape(et, shape.dims, shape.layout, shape.dynamic, quantization)
+
+    # --- quantized types ------------------------------------------------------------------------
+
+    def _element_or_alias(self, dims: Sequence[int], start: int) -> Quantization | ElementType:
+        """Read the element type of an array that begins at `start`."""
+
+        def read() -> Quantization | ElementType:
+            return self.quantization() if self.peek("!") else self._element(start)
+
+        at = self.pos
+        found, value = self.alias(read, "element") if self.peek("!") else (False, None)
+        value = value if found else read()
+        if isinstance(value, ElementType):
+            return value
+        assert isinstance(value, Quantization)
+        count, axis = len(value.scales), value.axis
+        if axis is not None and (axis >= len(dims) or dims[axis] not in (count, UNBOUNDED)):
+            self.fail(f"{count} scales do not fit dimension {axis} of {list(dims)}", at,
+                      code="bad-shape")  # fmt: skip
+        return value
+
+    def quantization(self) -> Quantization:
+        """Read `!quant.uniform<i8<-127:127>:f32:1, {0.5:3, 0.25}>`, per tensor or per axis."""
+        start = self.pos
+        if not self.accept("!quant.uniform"):
+            self.fail(f"expected !quant.uniform<..>, found {self.found()}", code="unknown-type")
+        self.expect("<")
+        storage, low, high = self._storage()
+        self.expect(":")
+        expressed = element_type(self.match(_WORD, "the expressed type")[0])
+        if expressed is None or not expressed.is_float:
+            self.fail("the expressed type is one of floating point", start, code="unknown-type")
+        axis = self.integer(0) if self.accept(":") else None
+        self.expect(",")
+        pairs = [self._scale() for _ in self.items()] if self.peek("{") else [self._scale()]
+        self.expect(">")
+        scales, zeros = zip(*pairs, strict=True) if pairs else ((), ())
+        with np.errstate(over="ignore", under="ignore"):
+            stored = [float(expressed.dtype.type(s)) for s in scales]
+        if not pairs or not all(math.isfinite(s) and s > 0 for s in stored):
+            self.fail(f"scales are positive numbers of {expressed}", start, code="bad-value")
+        if not all(low <= z <= high for z in zeros):
+            self.fail(f"zero points are from {low} to {high}", start, code="bad-value")
+        if (axis is None) != (len(pairs) == 1 and self._is_one(start)):
+            self.fail("there is one scale for a tensor, and a list for an axis", start,
+                      code="bad-value")  # fmt: skip
+        return Quantization(storage, low, high, expressed, axis, tuple(scales), tuple(zeros))
+
+    def _is_one(self, start: int) -> bool:
+        """Whether the type that begins at `start` has one scale, not a list."""
+        return "{" not in self.text[start : self.pos]
+
+    def _storage(self) -> tuple[ElementType, int, int]:
+        """Read `i8`, `u8` or `i8<-127:127>`: a type, and the least and the greatest integer."""
+        start = self.pos
+        m = self.match(_STORAGE, "the storage type")
+        name = f"{'u' if m[1] else 's'}{m[2]}"
+        et = ELEMENT_TYPES.get(name)
+        if et is None or et.bits not in (2, 4, 8, 16, 32):
+            self.fail(f"{m[0]} is not a storage type", start, code="unknown-type")
+        low, high = least, greatest = integer_range(et)
+        if self.accept("<"):
+            low = self.integer()
+            self.expect(":")
+            high = self.integer()
+            self.expect(">")
+        if not least <= low < high <= greatest:
+            self.fail(f"{low}:{high} is not a range of {m[0]}", start, code="bad-value")
+        return et, low, high
+
+    def _scale(self) -> tuple[float, int]:
+        scale = float(self.match(_SCALE, "a scale")[0])
+        return scale, self.integer() if self.accept(":") else 0
 
     def _tuple(self) -> Shape:
         with self.nested():
@@ -159,9 +248,6 @@ class TypeReader(Scanner):
 
     def _element(self, start: int) -> ElementType:
         """Read an element type. start: where its array begins."""
-        if self.peek("!quant."):
-            self.fail("quantized types have no counterpart in HLO", code="unknown-type",
-                      hint=_QUANTIZED)  # fmt: skip
         m = _ELEMENT.match(self.text, self.pos)
         if m is None:
             other = _DIALECT_TYPE.match(self.text, self.pos)
