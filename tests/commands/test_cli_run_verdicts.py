@@ -147,3 +147,18 @@ def test_xml_holds_what_xml_cannot() -> None:
     [case] = xml.fromstring(text).iter("testcase")
     assert case.get("classname") == "a<b>&\ufffd"
     assert case[0].get("message") == "\ufffd[1m \ufffd"
+
+
+def test_quiet_shows_failures_only() -> None:
+    for flags in ([], ["--check"], ["--expect", "good.npz", "--fail-on-nan"], ["--trace"]):
+        assert run("--quiet", *flags).output == ""
+    failed = run("--quiet", "--expect", "bad.npz")
+    assert failed.exit_code == 1 and failed.stdout == ""
+    assert "m.hlo: 0 of 2 results match bad.npz" in failed.stderr
+    assert run("--quiet", "-o", "-").stdout.startswith("f32[4] {2, 4, 6, 8}")
+    result = run("--quiet", "--expect", "good.npz", "--junit", "r.xml", "--json")
+    assert xml.parse("r.xml").getroot().get("tests") == "3" and json.loads(result.stdout)
+    body = "x = f32[4] parameter(0)\n  n = f32[4] negate(x)\n  ROOT y = f32[4] log(n)"
+    Path("m.hlo").write_text(f"HloModule m\nENTRY e {{\n  {body}\n}}\n")
+    found = run("--quiet", "--find-nan")
+    assert found.exit_code == 1 and "y" in found.stdout and "NaN" in found.stdout

@@ -121,15 +121,16 @@ class TraceFlags:
             "verify": job.verify,
         }  # fmt: skip
         if self.trace is not None:
-            return self._traced(module, values, options)
+            return self._traced(module, values, options, quiet=job.quiet)
         from hlo.debug.trace.nan import find_nan_values
 
         found = find_nan_values(module, values, **options)
         return _found(found, file, "" if self.find_nan == HERE else self.find_nan or "")
 
     def _traced(
-        self, module: Module, values: Sequence[Sequence[Any]], options: dict[str, Any]
-    ) -> Inspection:
+        self, module: Module, values: Sequence[Sequence[Any]], options: dict[str, Any], *,
+        quiet: bool,
+    ) -> Inspection:  # fmt: skip
         import json
 
         from hlo.debug.trace.selection import Selection
@@ -141,7 +142,7 @@ class TraceFlags:
         whole = self.trace.endswith(".npz")
         select = Selection.of(self.only)
         trace = trace_values(module, values, select=select, arrays=whole, **options)
-        for text in trace.notes:
+        for text in () if quiet else trace.notes:
             note(f"{text} (--trace-only)" if text == STORED_ONLY else text)
         if not trace.values:
             note("nothing was traced: no instruction that ran matches")
