@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from hlo.codegen.kernels.planners import fused_key
 from hlo.codegen.pipeline import plan_program
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.frontends.text import parse
+from hlo.objects.targets import platform
 from hlo.runtime.jit import host_machine
 from tests.harness.run_compiled import check
 
@@ -58,3 +60,23 @@ def test_layers_with_one_plan_compute_their_own() -> None:
     random = np.random.default_rng(3)
     x, *w = (random.standard_normal((40, 40)).astype(np.float32) / 6 for _ in range(4))
     check(LAYERS, [x, *w], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("triple", ["armv7-linux-gnueabihf", "wasm32"])
+@pytest.mark.parametrize(
+    "shapes", [(32, 784, 256), (128, 128, 128), (256, 256, 256), (64, 1024, 10), (300, 70, 90)]
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_products_take_no_more_memory_where_it_is_scarce(
+    triple: str, shapes: tuple[int, int, int], side: int
+) -> None:
+    m, k, n = shapes
+    y, along = (f"f32[{n},{k}]", 1) if side else (f"f32[{k},{n}]", 0)
+    text = f"""HloModule m ENTRY e {{ x = f32[{m},{k}] parameter(0)  y = {y} parameter(1)
+      d = f32[{m},{n}] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{along}}}
+      ROOT t = f32[{m},{n}] tanh(d) }}"""
+    small, large = (
+        plan_program(parse(text).entry, platform(t).target).assignment.arena_bytes
+        for t in (triple, "aarch64-linux-gnu")
+    )
+    assert small <= large

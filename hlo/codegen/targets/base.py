@@ -96,6 +96,16 @@ class Target(ABC):
         return 64
 
     @property
+    def panel_bytes(self) -> int:
+        """The size of a packed block of an operand of a product, about: what a cache holds."""
+        return 192 * 1024
+
+    @property
+    def saves_memory(self) -> bool:
+        """True when products make neither packed copies of whole operands nor partial sums."""
+        return False
+
+    @property
     def wanted_iterations(self) -> int:
         """How many iterations an outermost loop over elements should have, to divide well."""
         return 256

@@ -34,10 +34,12 @@ _DEPTH_BYTES = 2048
 # have sums of their own, whose rounding errors are smaller, at hardly a cost. What adds up groups
 # rounds less often.
 _CHAIN = 320
+# What a byte of work space may cost where memory is scarce.
+_WORK_BYTE = 4.0
 # Indices of k that blocks of its innermost dimension are multiples of.
 _UNIT = 16
-# Bytes of a task's panel, of its sums, and of a B that is read in place by many.
-_PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
+# Bytes of a task's sums, and of a B that is read in place by many.
+_SUMS_BYTES, _IN_PLACE_BYTES = 256 * 1024, 256 * 1024
 # Maximum number of tasks of a product, and the minimum cost of one; and the same for large ones,
 # which are worth dividing among many processors.
 _TASKS, _TASK_COST = 16, 20_000
@@ -108,7 +110,7 @@ def _best_schedule(
     flipped: tuple[Microkernel, ...],
 ) -> Schedule:
     found = _schedules(*_prepared(p, kernels, flipped), target)
-    return min(found, key=lambda s: (_rank(s), s.cost))
+    return min(found, key=lambda s: _order(s, target))
 
 
 def block_schedule(p: Product, target: Target, rows: int | None = None) -> Schedule:
@@ -128,15 +130,19 @@ def _block_schedule(
     p: Product, target: Target, kernels: tuple[Microkernel, ...], rows: int | None
 ) -> Schedule:
     found = [
-        _schedule(p, kernel, cut, target, _PANEL_BYTES, keeps_sums=rows is None)
+        _schedule(p, kernel, cut, target, target.panel_bytes, keeps_sums=rows is None)
         for kernel in kernels
         if _is_for(kernel, p)
         for cut in _cuts(p, kernel)
         if _has_whole_steps(cut, kernel)
     ]
-    s = min(found, key=lambda s: (_rank(s), s.cost))
-    if rows is None:
-        return s
+    if rows is not None:
+        found = [_in_rows(s, p, rows) for s in found]
+    return min(found, key=lambda s: _order(s, target))
+
+
+def _in_rows(s: Schedule, p: Product, rows: int) -> Schedule:
+    """Return a schedule in blocks of at most so many rows, which have all columns."""
     rows = _share(count(p.m), rows, s.kernel.mr)
     columns, b = count(p.n), s.b
     if s.kernel.rhs.order is PanelOrder.K_OUTERMOST:
@@ -177,6 +183,12 @@ def _is_for(kernel: Microkernel, p: Product) -> bool:
     return has_size and (kernel.exact or not p.exact)
 
 
+def _order(s: Schedule, target: Target) -> tuple[int, float]:
+    """Return what is least for the best schedule."""
+    memory = s.slot_bytes * target.slots(s.tasks) if target.saves_memory else 0
+    return _rank(s), s.cost + _WORK_BYTE * memory
+
+
 def _rank(s: Schedule) -> int:
     """Return what goes before cost: microkernels that take groups along k before all others.
 
@@ -214,7 +226,7 @@ def _schedules(
             for cut in _cuts(q, kernel):
                 if _has_whole_steps(cut, kernel):
                     for scale in scales:
-                        yield _schedule(q, kernel, cut, target, int(_PANEL_BYTES * scale))
+                        yield _schedule(q, kernel, cut, target, int(target.panel_bytes * scale))
 
 
 def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
@@ -359,9 +371,11 @@ def _schedule(
     if not has_strips:
         columns = _share(n, panel * (4 if b is Packing.IN_PLACE else 1), kernel.nr)
     else:
-        if b is Packing.IN_PLACE and bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES:
+        is_large = bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES
+        if b is Packing.IN_PLACE and is_large and not target.saves_memory:
             b = Packing.PER_TASK
-        if b is Packing.PER_TASK and not p.b.bounds and -(-m // rows) > 2:
+        is_shared = -(-m // rows) > 2 and not target.saves_memory
+        if b is Packing.PER_TASK and not p.b.bounds and is_shared:
             b = Packing.SHARED
         columns = _share(n, panel, kernel.nr) if b is Packing.PER_TASK else strips * kernel.nr
 
@@ -380,7 +394,8 @@ def _schedule(
         "a": each_a if a is Packing.PER_TASK else _READ / lanes,
         "b": each_b if b is Packing.PER_TASK else _READ / lanes,
     }
-    rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns, again)
+    most_shares = cut.number if p.is_whole and not target.saves_memory else 1
+    rows, columns, shares = _enough_tasks(p, kernel, most_shares, cost, rows, columns, again)
 
     # What is copied.
     if a is Packing.PER_TASK:
@@ -411,13 +426,13 @@ def _share(size: int, most: int, unit: int) -> int:
 
 
 def _enough_tasks(
-    p: Product, kernel: Microkernel, cut: Cut, cost: float, rows: int, columns: int,
+    p: Product, kernel: Microkernel, most: int, cost: float, rows: int, columns: int,
     again: Mapping[str, float],
 ) -> tuple[int, int, int]:  # fmt: skip
     """Return rows and columns of blocks, and shares of k, that give enough tasks.
 
     Smaller blocks read operands again, shares of k write sums that are added up: what moves less
-    elements is chosen. Sums are added up for whole results only. again: what an element of an
+    elements is chosen. most: shares of k, for whole results only. again: what an element of an
     operand costs that another block reads, too.
     """
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
@@ -430,7 +445,6 @@ def _enough_tasks(
     def tasks() -> int:
         return batch * math.prod(blocks())
 
-    most = cut.number if p.is_whole else 1
     whole, (down, across) = (rows, columns), blocks()
     shares = max(1, min(most, -(-want // tasks())))
     is_enough = shares * tasks() >= want

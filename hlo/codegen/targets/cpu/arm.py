@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.codegen.targets.cpu.base import SCALAR_BITS, Cpu
+from hlo.codegen.targets.cpu.base import SCALAR_BITS, SMALL_PANEL_BYTES, SMALL_SHARES, Cpu
 
 
 class AArch64(Cpu):
@@ -29,6 +29,9 @@ class Armv7(Cpu):
     c_pointer_bits = 32
     tools = "arm-linux-gnueabihf"
     vector_bits = SCALAR_BITS
+    most_shares = SMALL_SHARES
+    panel_bytes = SMALL_PANEL_BYTES
+    saves_memory = True
 
     @property
     def has_half_conversion(self) -> bool:

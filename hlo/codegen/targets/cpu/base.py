@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hlo.ir import Instruction
     from hlo.values.types import ElementType
 
+# Of targets with little memory: how many threads have work space of their own, and the size of a
+# packed block.
+SMALL_SHARES, SMALL_PANEL_BYTES = 8, 16 * 1024
 # What stands for the width of vectors where there are none.
 SCALAR_BITS = 32
 PIC = '!{i32 8, !"PIC Level", i32 2}'

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from hlo.codegen.targets.cpu.base import SCALAR_BITS, Cpu
+from hlo.codegen.targets.cpu.base import SCALAR_BITS, SMALL_PANEL_BYTES, SMALL_SHARES, Cpu
 
 
 class Wasm32(Cpu):
     name = "wasm32"
     flags = ()
     c_pointer_bits = 32
+    most_shares = SMALL_SHARES
+    panel_bytes = SMALL_PANEL_BYTES
+    saves_memory = True
 
     @property
     def vector_bits(self) -> int:
