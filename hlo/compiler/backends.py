@@ -190,6 +190,8 @@ class LoadedModule:
     ) -> None:
         self.name, self.backend = module.name, backend
         self.parameters = parameters_of(module)
+        # Those of the module's stack frames.
+        self.tables = module.tables
         self.result_shape: Shape = module.program_shapes[1]
         # The numbers of replicas and of partitions that a run needs.
         self.device_counts = devices_of(module)

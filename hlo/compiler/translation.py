@@ -87,6 +87,7 @@ def translate(
         front = ModuleBuilder(
             base.machine.triple, base.machine.data_layout, pointer_bits=base.pointer_bits
         )
+        front.source_name = source or module.name
         add_exports(
             front, interface, [p.entry for p in programs], constants, data.size, base.pointer_bits
         )

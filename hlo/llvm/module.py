@@ -73,6 +73,7 @@ class LlvmModule:
     declarations: as LLVM IR writes them. attribute_groups: attributes that functions have as `#0`,
     `#1`, ... by number. named_metadata: the nodes of `llvm.module.flags` and
     others. added: characters of functions that do not count where a module is divided by size.
+    source_name: what the code is made from, as assembly and objects name it.
     known: the functions that need not be written, as there is object code of them; None where there
     are none. compiled: those that the module calls, under the names that it has for them.
     """
@@ -88,6 +89,7 @@ class LlvmModule:
     added: dict[str, int] = field(default_factory=dict)
     known: CompiledFunctions | None = None
     compiled: dict[str, Compiled] = field(default_factory=dict)
+    source_name: str = ""
 
     def add(self, function: Function) -> Function:
         """Add a function, or replace the one of its name."""
@@ -135,7 +137,17 @@ class LlvmModule:
         """The lines that say what the module is for."""
         layout = [f'target datalayout = "{self.data_layout}"'] if self.data_layout else []
         triple = [f'target triple = "{self.target_triple}"'] if self.target_triple else []
-        return [*layout, *triple]
+        return [*layout, *triple, *self._source]
+
+    @property
+    def _source(self) -> list[str]:
+        if not self.source_name:
+            return []
+        name = "".join(
+            chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}"
+            for c in self.source_name.encode(errors="surrogateescape")
+        )
+        return [f'source_filename = "{name}"']
 
     def to_text(self) -> str:
         """Return the module as LLVM IR."""

@@ -46,6 +46,10 @@ static void release(const void *at) {{
 {transfer}
 int main(int argc, char **argv) {{
   int first = argc > 2 && strcmp(argv[1], "-o") == 0 ? 3 : 1;
+  if (argc - first > {inputs}) {{
+    fprintf(stderr, "%s: too many files: at most {inputs}, not %d\\n", argv[0], argc - first);
+    return 1;
+  }}
 {body}
   return 0;
 }}
@@ -81,8 +85,9 @@ def example(
     program = "example"
     build = f"{compiler} -O2 example.c {shlex.join(objects)} -o {program}"
     return _SOURCE.format(
-        symbol=interface.symbol, source=comment(source), build=build, program=program,
-        header=header, transfer=TRANSFER, outside="\n".join(function_stubs(interface)),
+        symbol=interface.symbol, inputs=len(interface.inputs), source=comment(source), build=build,
+        program=program, header=header, transfer=TRANSFER,
+        outside="\n".join(function_stubs(interface)),
         body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
     )  # fmt: skip
 

@@ -240,14 +240,15 @@ class _Assembly:
             first = members[0]
             return replace(
                 entry, name=_names(members), opcode="group", fused=tuple(i.name for i in members),
-                computation=_computation(first), location=source_location(first),
+                computation=_computation(first),
+                location=source_location(first, self.executable.tables),
             )  # fmt: skip
         if s.inst is None:
             return entry
         return replace(
             entry, name=s.inst.name, opcode=s.inst.opcode, computation=_computation(s.inst),
             fused=tuple(i.name for i in s.fused), element_type=_element_type(s.inst),
-            hlo=str(s.inst), location=source_location(s.inst),
+            hlo=str(s.inst), location=source_location(s.inst, self.executable.tables),
         )  # fmt: skip
 
     # --- threads --------------------------------------------------------------------------------

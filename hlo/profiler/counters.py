@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from hlo.analysis.source_location import Tables
 from hlo.codegen.entry.commands import Block, Branches, Command, Loop
 from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.state import EntryState
@@ -48,8 +49,13 @@ class Counters(Instrumentation):
     # `perf` shows them.
     keeps_names = True
 
-    def __init__(self, triple: str, *, has_threads: bool) -> None:
-        """Begin a program for a machine. has_threads: kernels may be shared by POSIX threads."""
+    def __init__(self, triple: str, *, has_threads: bool, tables: Tables | None = None) -> None:
+        """Begin a program for a machine.
+
+        has_threads: kernels may be shared by POSIX threads. tables: those of the module's stack
+        frames.
+        """
+        self.tables = tables or {}
         self.ir = recorder_ir(triple, has_threads=has_threads)
         self.has_threads = has_threads
         self.sections = Sections()

@@ -77,6 +77,8 @@ class RecordingExecutable(Executable):
     ) -> None:
         """Load a program that `counters` were written into; see `Executable`."""
         self._counters, self.sections = counters, counters.sections
+        # Of the module's stack frames.
+        self.tables = counters.tables
         self.clock: Ticker = ticker()
         self._program, self._own_called = program, dict(called)
         self._turn = threading.Lock()

@@ -82,7 +82,9 @@ class LaunchProfiler:
             calls=calls, self_s=time_.mean, total_s=time_.mean, runs_s=time_,
             operations=work.all_operations * calls, bytes=work.global_bytes * calls,
             hlo=str(inst) if inst is not None else "",
-            location=source_location(inst) if inst is not None else SourceLocation(),
+            location=(
+                SourceLocation() if inst is None else source_location(inst, self._program.tables)
+            ),
         )  # fmt: skip
 
 

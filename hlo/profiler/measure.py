@@ -104,7 +104,7 @@ def compile_profiled(
     Raises HloError.
     """
     triple = host_machine(features).triple
-    counters = Counters(triple, has_threads=os.name == "posix")
+    counters = Counters(triple, has_threads=os.name == "posix", tables=module.tables)
     executable = compile_instrumented(
         module, counters, kind=partial(ProfiledExecutable, counters), threads=threads,
         features=features, host=host, passes=passes, verify=verify, clock=clock,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hlo.analysis.source_location import source_location
+from hlo.analysis.source_location import Tables, source_location
 from hlo.errors import HloError
 from hlo.frontends.programs import takes_programs
 from hlo.ir import Instruction, Module
@@ -95,19 +95,21 @@ def optimized_timeline(
     target = target or _target(None, None)
     with collector_paused():
         planned = plan(module, target, Clock(), passes="", verify="lenient")
-        found = timeline_of(planned, module.name)
+        found = timeline_of(planned, module)
         lower = tuple(suggestions(module, target, planned, found.peak_step))
     return replace(found, suggestions=lower), planned
 
 
-def timeline_of(planned: PlannedProgram, name: str) -> MemoryTimeline:
-    """Return the timeline of a planned program; `name` is the module's."""
+def timeline_of(planned: PlannedProgram, module: Module) -> MemoryTimeline:
+    """Return the timeline of a program that was planned of a module."""
     assignment = planned.assignment
     held = _held(planned)
     steps = _steps(assignment.entry, planned)
     end = max((step for step, _ in steps), default=0)
     workers = _workspaces(assignment.entry)
-    buffers = [_live(b, held.get(b, []), end, workers.get(b)) for b in assignment.buffers]
+    buffers = [
+        _live(b, held.get(b, []), end, workers.get(b), module.tables) for b in assignment.buffers
+    ]
     changes: dict[int, int] = {}
     for b in buffers:
         changes[b.begin] = changes.get(b.begin, 0) + b.bytes
@@ -123,7 +125,7 @@ def timeline_of(planned: PlannedProgram, name: str) -> MemoryTimeline:
     fixed = sum(b.bytes for b in buffers if b.kind not in ("temporary", "workspace"))
     buffers.sort(key=lambda b: (b.begin, b.end))
     return MemoryTimeline(
-        name, tuple(points), tuple(buffers), peak[2], peak[0], assignment.arena_bytes,
+        module.name, tuple(points), tuple(buffers), peak[2], peak[0], assignment.arena_bytes,
         fixed + assignment.arena_bytes,
     )  # fmt: skip
 
@@ -151,7 +153,9 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _live(buffer: Buffer, held: list[Storage], end: int, worker: Instruction | None) -> LiveBuffer:
+def _live(
+    buffer: Buffer, held: list[Storage], end: int, worker: Instruction | None, tables: Tables
+) -> LiveBuffer:
     kind = _KINDS.get(buffer.origin.value)
     begin, last = (0, end) if kind is not None else (buffer.first, buffer.last)
     inst, path = held[0] if held else (worker, ())
@@ -160,7 +164,7 @@ def _live(buffer: Buffer, held: list[Storage], end: int, worker: Instruction | N
     return LiveBuffer(
         value_name((inst, path)), str(inst.shape.at(path)) if held else "", buffer.size_bytes,
         begin, last, kind or ("temporary" if held else "workspace"),
-        inst.parent.name if inst.parent else "", str(source_location(inst)),
+        inst.parent.name if inst.parent else "", str(source_location(inst, tables)),
         tuple(dict.fromkeys(map(value_name, held))),
     )  # fmt: skip
 

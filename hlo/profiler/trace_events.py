@@ -92,6 +92,10 @@ class _Nested:
         self.found: list[dict[str, Any]] = []
         # The open events, outermost first, and when they began.
         self.open: list[tuple[_Frame, dict[str, Any], int]] = []
+        # How many runs have begun; of open loops the number of the next iteration, None after some
+        # that are not divided any further.
+        self.runs = 0
+        self.next: dict[int, int | None] = {}
         # The end of the last slice, in nanoseconds.
         self.end = 0
 
@@ -135,12 +139,30 @@ class _Nested:
     def _begin(self, frame: _Frame, at: int) -> None:
         kind, number = frame
         entry = self.profile.entries[number]
-        name = {"iteration": "iteration", "untimed": "iterations"}.get(kind, entry.label)
+        name = self._name_of(kind, number)
         category = entry.kind if kind == "entry" else "loop"
         args = describe(entry) if kind == "entry" else {}
         event = _complete(self.profile, name, category, 0, at, at, args)
         self.found.append(event)
         self.open.append((frame, event, at))
+
+    def _name_of(self, kind: str, number: int) -> str:
+        """Return the name of a new event: runs and iterations have their numbers, from 0."""
+        entry = self.profile.entries[number]
+        if kind == "untimed":
+            self.next[number] = None
+            return "iterations"
+        if kind == "iteration":
+            at = self.next.get(number, 0)
+            if at is None:
+                return "iteration"
+            self.next[number] = at + 1
+            return f"iteration {at}"
+        self.next[number] = 0
+        if entry.kind != "entry":
+            return entry.label
+        self.runs += 1
+        return f"run {self.runs - 1}"
 
     def _close(self, count: int) -> None:
         """End all open events but the first ones."""

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hlo_tools.run.command import main as hlo_run
 
 import hlo
 from hlo.compiler.backends import Interpreter
 from hlo.runtime.cache import Cache
-from tools.run.command import main as hlo_run
 
 # Differences of a large product and the same value, rounded elsewhere: all have to be 0 or finite.
 MAX = """mx { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }

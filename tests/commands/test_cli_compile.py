@@ -284,3 +284,21 @@ def test_a_module_with_shardings_is_compiled_for_whole_arrays_and_says_so() -> N
     noted = "the code is for one device, on whole arrays"
     assert noted in run("-", "-o", "m.o", text=sharded).stderr
     assert noted not in run("scale.hlo", "-o", "m.o").stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_example_refuses_surplus_files(tmp_path: Path, count: int) -> None:
+    parameters = "".join(f"p{n} = f32[] parameter({n}) " for n in range(count))
+    file = tmp_path / "m.hlo"
+    file.write_text(f"HloModule m ENTRY e {{ {parameters} ROOT c = f32[] constant(3) }}")
+    assert run(str(file), "--example", str(tmp_path / "demo")).exit_code == 0
+    folder = tmp_path / "demo"
+    subprocess.run(["cc", "example.c", "m.o", "-o", "example"], cwd=folder, check=True)
+    (folder / "x.bin").write_bytes(bytes(4))
+    for given in range(count + 2):
+        for prefix in ([], ["-o", "r"]):
+            command = ["./example", *prefix, *["x.bin"] * given]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+            assert done.returncode == (given > count)
+            assert (f"too many files: at most {count}, not" in done.stderr) is (given > count)

@@ -70,6 +70,8 @@ def test_passes_replace_the_default_pipeline_of_a_stage() -> None:
 def test_assembly_for_another_target() -> None:
     code, out, _ = run("--stage=asm", "--target=riscv64-linux-gnu")
     assert code == 0 and "attribute" in out and "rv64" in out
+    # The module's name, and no functions for callers from C.
+    assert '.file\t"m"' in out and "hlo_entry:" in out and "workspace_bytes" not in out
 
 
 def test_signature_and_statistics() -> None:

@@ -106,3 +106,23 @@ def test_usage(args: list[str], message: str) -> None:
 def test_errors(args: list[str], code: str) -> None:
     result = run(*args)
     assert result.exit_code == 1 and f"[{code}]" in result.stderr
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = f32[0,3] parameter(0)  ROOT y = f32[0,3] log(x)",
+        "ROOT t = () tuple()",
+        "ROOT x = f32[4,0] parameter(0)",
+        "x = f32[0] parameter(0)  y = f32[0] exponential(x)  ROOT t = (f32[0], f32[0]) tuple(x, y)",
+        "x = s32[2,0] parameter(0)  ROOT y = s32[0,2] transpose(x), dimensions={1,0}",
+    ],
+)
+def test_a_trace_of_empty_values_is_an_empty_table(body: str, backend: str) -> None:
+    Path("empty.hlo").write_text(f"HloModule m ENTRY e {{ {body} }}")
+    for more in ([], ["--json"], ["--trace-only", "opcode=log"]):
+        args = ["empty.hlo", "--trace", "--backend", backend, *more]
+        result = CliRunner().invoke(main, args)
+        assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0].split()[0] == "value"

@@ -15,6 +15,7 @@ from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.objects.targets import platform
 from hlo.profiler.counters import Counters
+from hlo.profiler.launching import LaunchProfiler
 from hlo.profiler.measure import compile_profiled
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.recorder import recorder_ir
@@ -211,11 +212,17 @@ def test_json_and_trace_events_are_as_their_schemas_say(nested: Profile, paralle
 
 def test_trace_events_are_nested_as_the_program_ran(nested: Profile) -> None:
     events = [e for e in nested.chrome_trace()["traceEvents"] if e["ph"] == "X"]
-    assert sum(e["name"] == "entry/overhead" for e in events) == 5  # runs
+    assert [e["name"] for e in events if e["name"].startswith("run ")] == [
+        f"run {n}" for n in range(5)
+    ]
     (*_, inner) = (e for e in events if e["name"] == "inner")
     at = inner["ts"] + inner["dur"] / 2
     around = [e["name"] for e in events if e["ts"] <= at <= e["ts"] + e["dur"]]
-    assert around[-5:] == ["entry/overhead", "w", "iteration", "loop", "inner"]
+    run, outer, iteration, *rest = around[-5:]
+    assert run.startswith("run ") and iteration.startswith("iteration")
+    assert [outer, *rest] == ["w", "loop", "inner"]
+    numbered = [e["name"] for e in events if e["name"].startswith("iteration ")]
+    assert "iteration 0" in numbered
     assert inner["args"]["hlo"].startswith("%inner = f32[64]{0} tanh(")
 
 
@@ -321,3 +328,42 @@ def test_native_functions_are_found_in_memory() -> None:
 def _functions(code: bytes) -> list[str]:
     """Return the names of the kernels in an object file, in order."""
     return [s.decode() for s in code.split(b"\0") if s.startswith(b"kernel.")]
+
+
+# As JAX writes it: the metadata has a stack frame, and the tables have the line and the function.
+FRAMES = """HloModule m
+
+FileNames
+1 "/home/me/model.py"
+
+FunctionNames
+1 "main"
+2 "layer"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=20 end_line=20 column=1 end_column=9}
+2 {file_name_id=1 function_name_id=2 line=7 end_line=7 column=1 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=1}
+
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    metadata={op_name="f/dot" stack_frame_id=2}
+  ROOT z = f32[64,64] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    metadata={op_name="f/dot" stack_frame_id=1} }
+"""
+
+
+def test_kernels_have_the_line_and_function_of_the_program() -> None:
+    module = hlo.parse(FRAMES)
+    places = {e.name: e.location for e in hlo.profile(module, repeat=1, peak=False).entries}
+    assert (places["y"].source, places["y"].function) == ("/home/me/model.py:7", "layer")
+    assert str(places["z"]).startswith("/home/me/model.py:20 in main (f/dot)")
+    kept = {b.name: b.location for b in hlo.memory_timeline(module).buffers}
+    assert kept["y"].startswith("/home/me/model.py:7 in layer (f/dot)")
+    launches = LaunchProfiler(hlo.compile(module, backend="gpu-emulated", cache=False))
+    launches.run(hlo.Host(), list(hlo.random_inputs(module)))
+    assert {e.location.function for e in launches.profile().entries} >= {"layer", "main"}

@@ -273,6 +273,33 @@ def test_aliases_do_not_change_results(name: str, donate: bool) -> None:
         assert not any(np.shares_memory(g, x) for g in got for x in (a, b))
 
 
+@pytest.mark.parametrize("et", ["s32", "u8", "s4", "pred", "f64", "bf16", "c64"])
+def test_scalars_are_donated(et: str) -> None:
+    # Each result is in the memory of the other one's argument.
+    text = f"""HloModule m, input_output_alias={{ {{0}}: (0, {{}}, may-alias), {{1}}: (1, {{}}) }}
+    ENTRY e {{ x = {et}[] parameter(0)  y = {et}[] parameter(1)
+      ROOT t = ({et}[], {et}[]) tuple(y, x) }}"""
+    exe = compiled(text)
+    dtype = exe.parameters[0].shape.element_type.dtype
+    x, y = np.array(1, dtype), np.array(0, dtype)
+    first, second = exe(x, y, donate=[0])
+    assert np.shares_memory(first, x) and not np.shares_memory(second, y)
+    assert (first, second, x, y) == (0, 1, 0, 0)
+
+
+def test_a_donated_scalar_of_a_tuple_is_read_before_it_is_written() -> None:
+    exe = compiled(
+        """HloModule m, input_output_alias={ {0}: (0, {0}), {1}: (0, {1}) }
+        ENTRY e { p = (f32[], f32[4]) parameter(0)  s = f32[] get-tuple-element(p), index=0
+          x = f32[4] get-tuple-element(p), index=1  sb = f32[4] broadcast(s), dimensions={}
+          y = f32[4] multiply(x, sb)  d = f32[] add(s, s)  ROOT t = (f32[], f32[4]) tuple(d, y) }"""
+    )
+    state = np.array(2, np.float32), np.ones(4, np.float32)
+    for _ in range(3):
+        state = exe(state, donate=True)
+    assert state[0] == 16 and (state[1] == 64).all()
+
+
 def test_a_donated_loop_state_is_updated_in_place() -> None:
     a = np.ones((8, 3), np.float32)
     _, got = compiled(LOOP)(a, donate=[0])

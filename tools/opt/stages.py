@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef
+
     from hlo.codegen.targets.base import LlvmTarget
     from hlo.compiler.translation import Machines
     from hlo.ir import Module
@@ -160,11 +162,25 @@ def _llvm_before(module: Module, machine: Machine) -> str:
 
 
 def _llvm(module: Module, machine: Machine) -> str:
+    if isinstance(machine.found, Sequence):
+        return str(_optimized(module, machine))
     return _code(module, machine).write(".ll", "hlo").decode()
 
 
 def _asm(module: Module, machine: Machine) -> str:
+    if isinstance(machine.found, Sequence):
+        return machine.found[-1].machine.assembly(_optimized(module, machine))
     return _code(module, machine).write(".s", "hlo").decode()
+
+
+def _optimized(module: Module, machine: Machine) -> ModuleRef:
+    """Return the entry function and the kernels, without what `hlo-compile` adds for C."""
+    from hlo.compiler.lowering import Clock, emit
+
+    assert isinstance(machine.found, Sequence)
+    program = emit(module, _SYMBOL, machine.target, Clock(), passes="", verify=_VERIFIED)
+    program.module.source_name = module.name
+    return machine.found[-1].machine.optimize(program.llvm)
 
 
 def _obj(module: Module, machine: Machine) -> bytes:

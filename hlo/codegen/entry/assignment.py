@@ -111,9 +111,13 @@ class _Assigner:
         numbers = {stored: n for n, (stored, _) in enumerate(arguments)}
         outputs: dict[Path, Buffer] = {}
         shared: dict[Storage, Path] = {}
+        # Scalars are read before anything is written: whatever else their memory is for.
+        scalars: dict[Storage, Path] = {}
         results: list[ArrayShape] = []
         for path, leaf in array_leaves(entry.root):
             stored = _shared_parameter(entry, aliases.get(path), leaf)
+            if stored is not None and not leaf.dims:
+                scalars[stored], stored = path, None
             if stored is not None:
                 shared[stored] = path
             origin = Origin.OUTPUT if stored is None else Origin.SHARED
@@ -136,7 +140,7 @@ class _Assigner:
         leaf_of = {path: n for n, path in enumerate(outputs)}
         return BufferAssignment(
             block, tuple(arguments), tuple(results), outputs,
-            tuple((leaf_of[path], numbers[stored]) for stored, path in shared.items()),
+            tuple((leaf_of[path], numbers[stored]) for stored, path in (shared | scalars).items()),
             tuple(moves), tuple(self.buffers), self.values, self.constants,
             max((end for _, end in spaces.values()), default=0),
         )  # fmt: skip
@@ -581,7 +585,7 @@ def _shared_parameter(
     entry: Computation, alias: tuple[int, Path] | None, leaf: ArrayShape
 ) -> Storage | None:
     """Return the parameter leaf in the memory of an output of this shape, if there is one."""
-    if alias is None or not leaf.dims:
+    if alias is None:
         return None
     number, path = alias
     parameter = entry.parameters[number]

@@ -115,7 +115,8 @@ class _Writer(LaunchState):
             tuple(_content_bytes(s) for _, s in a.arguments),
             tuple(_content_bytes(s) for s in a.results),
             a.arena_bytes, self.num_slots * SLOT_BYTES, a.constants.size, a.constants.pieces,
-            a.aliases,
+            # Scalars are read where they are needed, in memory of their own.
+            tuple((result, n) for result, n in a.aliases if a.results[result].dims),
             max((b.size_bytes for b in a.buffers if b.origin is Origin.COUNTERS), default=0),
         )  # fmt: skip
         return GpuProgram(self.module, launches, tuple(self.calls), self.instructions)

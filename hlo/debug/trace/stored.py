@@ -11,6 +11,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -215,7 +216,7 @@ class _Collector:
         order = np.argsort(rows[:, 0], kind="stable")
         rows, numbers = rows[order], numbers[order]
         starts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
-        for begin, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+        for begin, stop in pairwise([*starts, len(rows)]):
             self._take_place(int(rows[begin, 0]), rows[begin:stop], numbers[begin:stop])
 
     def _take_place(self, number: int, rows: np.ndarray, order: np.ndarray) -> None:

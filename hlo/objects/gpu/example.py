@@ -38,6 +38,10 @@ static void *memory(size_t bytes) {{
 {transfer}
 int main(int argc, char **argv) {{
   int first = argc > 2 && strcmp(argv[1], "-o") == 0 ? 3 : 1;
+  if (argc - first > {inputs}) {{
+    fprintf(stderr, "%s: too many files: at most {inputs}, not %d\\n", argv[0], argc - first);
+    return 1;
+  }}
 {body}
   return status != 0;
 }}
@@ -77,7 +81,7 @@ def gpu_example_texts(interface: Interface, source: str) -> dict[str, str]:
     name, said = interface.symbol, comment(source)
     body = "\n".join(f"  {line}" if line else "" for line in _body(interface))
     program = _SOURCE.format(
-        symbol=name, source=said, transfer=TRANSFER, body=body,
+        symbol=name, inputs=len(interface.inputs), source=said, transfer=TRANSFER, body=body,
         functions="\n".join(function_stubs(interface)),
     )  # fmt: skip
     return {
