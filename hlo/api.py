@@ -454,7 +454,7 @@ def find_nan(
 @checked
 def report(
     module: Module, path: str | Path, *, passes: str = "default", profile: Any = None,
-    verify: str = "strict",
+    device: str | None = None, verify: str = "strict",
 ) -> None:  # fmt: skip
     """Write a page with all there is to know of a module, which opens offline in a browser.
 
@@ -467,19 +467,23 @@ def report(
         passes: the pipeline whose changes it shows.
         profile: measured times: what `hlo.profile` returned, its JSON, or the name of a file of
             `hlo-run --profile=FILE.json`; None for none.
+        device: a GPU that need not be here, `h100`: times are estimated for it, the summary has a
+            line for each kernel, and the roofline is the device's. Not with a profile.
         verify: as for `hlo.verify`.
 
     Raises:
-        HloError: for an invalid module or pipeline, what is no profile, and files that cannot be
-            read or written.
+        HloError: for an invalid module or pipeline, what is no profile, a device that is not known,
+            and files that cannot be read or written.
 
     >>> module = hlo.parse("HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] abs(x) }")
     >>> hlo.report(module, "m.html")
+    >>> hlo.report(module, "m.html", device="h100")
     """
     from hlo.reports.html import read_profile, report_page  # not before it is needed
 
     module = verified(module, verify)
-    write_text(path, report_page(module, passes=passes, profile=read_profile(profile)))
+    measured = read_profile(profile)
+    write_text(path, report_page(module, passes=passes, profile=measured, device=device))
 
 
 @takes_programs

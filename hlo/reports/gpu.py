@@ -8,7 +8,13 @@ from typing import Any
 from hlo.compiler.gpu_cost import GpuCost, gpu_cost
 from hlo.gpu.model import KernelEstimate, device_named
 from hlo.ir import Module
-from hlo.reports.numbers import bytes_text, count_text, table
+from hlo.reports.numbers import (
+    bytes_text,
+    count_text,
+    microseconds_text,
+    percent_text,
+    table,
+)
 
 _HEAD = (
     "kernel", "runs", "blocks", "threads", "regs", "shared", "occupancy", "operations",
@@ -36,7 +42,7 @@ class GpuReport:
             "module": self.cost.module,
             "device": total.device.name,
             "registers": self._registers,
-            "kernels": [self._row(k, spills) for k in self._ordered],
+            "kernels": [self._row(k, spills) for k in self.kernels],
             "launches": total.launches,
             "copies": total.copies,
             "host_calls": total.host_calls,
@@ -60,7 +66,7 @@ class GpuReport:
         if need > there:
             sizes = bytes_text(need), bytes_text(there)
             found.append("the module needs {} of memory, and the device has {}".format(*sizes))
-        for kernel in self._ordered:
+        for kernel in self.kernels:
             if not kernel.occupancy.blocks:
                 limit = kernel.occupancy.limit
                 found.append(f"{kernel.launch.kernel}: a block takes more {limit} than there is")
@@ -71,7 +77,8 @@ class GpuReport:
         return "ptxas" if self.cost.resources is not None else "estimate"
 
     @property
-    def _ordered(self) -> list[KernelEstimate]:
+    def kernels(self) -> list[KernelEstimate]:
+        """The kernels, those that take longest first."""
         return sorted(self.cost.estimate.kernels, key=lambda k: -k.runs * k.seconds)
 
     def _row(self, k: KernelEstimate, spills: dict[str, int]) -> dict[str, Any]:
@@ -98,7 +105,7 @@ class GpuReport:
 
     def __repr__(self) -> str:
         total = self.cost.estimate
-        rows = [_HEAD, *map(_cells, self._ordered)]
+        rows = [_HEAD, *map(_cells, self.kernels)]
         more = "" if total.is_exact else ", or more: a loop or branch is not known"
         roof = total.roof_seconds / total.seconds if total.seconds else 1.0
         return "\n".join([
@@ -111,9 +118,10 @@ class GpuReport:
             f"  memory         {bytes_text(self.cost.memory_bytes)}",
             f"  traffic        {bytes_text(total.global_bytes)}",
             f"  operations     {count_text(sum(total.operations.values()))}, "
-            f"{_percent(total.tensor_share)} on tensor cores",
-            f"  time           {_microseconds(total.seconds)} us",
-            f"  roof           {_microseconds(total.roof_seconds)} us, {_percent(roof)} of it",
+            f"{percent_text(total.tensor_share)} on tensor cores",
+            f"  time           {microseconds_text(total.seconds)} us",
+            f"  roof           {microseconds_text(total.roof_seconds)} us, "
+            f"{percent_text(roof)} of it",
             *(f"  warning: {said}" for said in self.warnings),
         ])  # fmt: skip
 
@@ -134,17 +142,9 @@ def _cells(k: KernelEstimate) -> tuple[str, ...]:
     return (
         launch.kernel, str(k.runs), str(launch.blocks), str(launch.threads),
         str(k.block.registers), bytes_text(k.block.shared_bytes),
-        _percent(k.occupancy.share), count_text(work.all_operations),
-        _percent(k.tensor_share) if tensor else "", _percent(k.tensor_peak_share) if tensor else "",
-        bytes_text(work.global_bytes), _microseconds(k.seconds), _percent(k.roof_share),
+        percent_text(k.occupancy.share), count_text(work.all_operations),
+        percent_text(k.tensor_share) if tensor else "",
+        percent_text(k.tensor_peak_share) if tensor else "",
+        bytes_text(work.global_bytes), microseconds_text(k.seconds), percent_text(k.roof_share),
         k.bound,
     )  # fmt: skip
-
-
-def _percent(share: float) -> str:
-    """Return a share as text; what is not nothing is not 0 %."""
-    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g}" if seconds < 1e-2 else f"{1e6 * seconds:,.0f}"

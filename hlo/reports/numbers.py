@@ -8,6 +8,16 @@ from hlo.support.quantities import bytes_text as bytes_text
 from hlo.support.quantities import count_text as count_text
 
 
+def percent_text(share: float) -> str:
+    """Return a share as text; what is more than nothing is not 0 %."""
+    return "< 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
+def microseconds_text(seconds: float) -> str:
+    """Return a time in microseconds, without the unit."""
+    return f"{1e6 * seconds:.4g}" if seconds < 1e-2 else f"{1e6 * seconds:,.0f}"
+
+
 def table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Return rows of cells as lines with aligned columns, indented by two.
 

@@ -52,12 +52,19 @@ def test_a_report_with_a_profile(file: str, tmp_path: Path) -> None:
     assert '"seconds":[0.0,0.5]' in page.read_text()
 
 
+def test_a_report_for_a_device(file: str, tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    assert _run(file, "--report", str(page), "--device", "rtx4090")[0] == 0
+    assert "Kernels on NVIDIA GeForce RTX 4090, estimated" in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (["--report", "out.html", "--profile", "none.json"], "none.json: no such file"),
         (["--report", "out.html", "--passes", "dec"], "no pass"),
         (["--report", "nowhere/out.html"], "nowhere"),
+        (["--report", "out.html", "--device", "h10"], "there is no device 'h10'"),
     ],
 )
 def test_bad_reports_are_one_error_and_leave_no_file(
@@ -70,7 +77,14 @@ def test_bad_reports_are_one_error_and_leave_no_file(
 
 
 @pytest.mark.parametrize(
-    "args", [["--profile", "p.json"], ["--report", "out.xml"], ["--report", "o.html", "b.hlo"]]
+    "args",
+    [
+        ["--profile", "p.json"],
+        ["--report", "out.xml"],
+        ["--report", "o.html", "b.hlo"],
+        ["--report", "o.html", "--device", "h100", "--profile", "p.json"],
+        ["--report", "o.txt", "--device", "h100"],
+    ],
 )
 def test_wrong_use_of_reports(file: str, args: list[str]) -> None:
     assert _run(file, *args)[0] == 2

@@ -213,7 +213,7 @@ def test_the_command_prints_kernels_beside_instructions(tmp_path: Path) -> None:
     found = json.loads(CliRunner().invoke(main, [*flags, "--json"]).output)
     assert found["device"]["kernels"][0]["bytes"] == 8 << 20
     told = CliRunner().invoke(main, [str(file), "--device", "h200"])
-    assert told.exit_code == 2 and "--device requires --cost." in told.output
+    assert told.exit_code == 2 and "--device requires --cost or --report FILE.html." in told.output
 
 
 _SUM = "s { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"

@@ -12,6 +12,7 @@ import pytest
 import hlo
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
+from hlo.reports.gpu import gpu_report
 from hlo.reports.html import read_profile, report_page
 from hlo.reports.html.changes import PassChanges
 from hlo.reports.html.costliest import costliest_lines
@@ -145,7 +146,49 @@ def test_a_roofline_has_measured_peaks_where_a_profile_has_them() -> None:
     profile = _profile(kernel, peak=peak)
     measured = roofline(module, profile, peaks_of(module, profile))
     assert measured["peaks"]["is_measured"] and measured["peaks"]["flops"] == {"f32": 1e11}
-    assert measured["points"] == [("d", 5e5, 1e5, 1e-3, "dot")]
+    assert measured["points"] == [("d", 5e5, 1e5, 1e-3, "dot", "")]
+
+
+def test_a_report_for_a_device_has_its_kernels_and_its_peaks() -> None:
+    module = hlo.parse(MODULE)
+    page = report_page(module, device="h100")
+    data = _data(page)
+    assert "Kernels on NVIDIA H100 SXM5 80GB, estimated (1)" in page
+    assert data["module"]["times"] == "estimated for NVIDIA H100 SXM5 80GB"
+    found = data["roofline"]
+    peaks = found["peaks"]
+    assert (peaks["from"], peaks["is_measured"]) == ("NVIDIA H100 SXM5 80GB", False)
+    assert peaks["bytes"] == 3.35e12 and peaks["flops"]["f32"] == pytest.approx(66.9e12, rel=1e-3)
+    ((name, flops, size, seconds, opcode, bound),) = found["points"]
+    cost = gpu_report(module, "h100").cost.estimate
+    assert (name, opcode, bound) == ("d", "dot", cost.kernels[0].bound)
+    assert (flops, size) == (sum(cost.operations.values()), cost.global_bytes)
+    assert seconds == cost.seconds == data["module"]["seconds"][data["module"]["names"].index("d")]
+    assert "times" not in _data(report_page(module))["module"]
+
+
+def test_kernels_of_a_library_call_count_at_it() -> None:
+    config = """backend_config={"gemm_backend_config":{"alpha_real":1,"alpha_imag":0,"beta":0,
+      "dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],
+      "rhs_contracting_dimensions":["0"]}}}""".replace("\n", "")
+    module = hlo.parse(f"""HloModule m ENTRY e {{ x = f16[64,64] parameter(0)
+      gemm.1 = (f16[64,64], s8[16]) custom-call(x, x), custom_call_target="__cublas$gemm", {config}
+      ROOT d = f16[64,64] get-tuple-element(gemm.1), index=0 }}""")
+    page = report_page(module, device="a100")
+    data = _data(page)["module"]
+    assert data["seconds"][data["names"].index("gemm.1")] > 0
+    assert "Warnings" not in page
+
+
+def test_a_module_that_a_device_cannot_run_has_a_note_in_place_of_the_estimate() -> None:
+    module = hlo.parse("""HloModule m ENTRY e { x = f32[2] parameter(0)
+      ROOT y = f32[2] custom-call(x), custom_call_target="nobody" }""")
+    page = report_page(module, device="h100")
+    assert ("There is no estimate for h100" in page) == ("Kernels on" not in page)
+    with pytest.raises(hlo.HloError, match="there is no device 'h10'"):
+        report_page(module, device="h10")
+    with pytest.raises(hlo.HloError, match="times of a profile or of a device"):
+        report_page(hlo.parse(MODULE), profile=_profile(), device="h100")
 
 
 def test_without_a_profile_the_peaks_are_those_of_this_machine() -> None:

@@ -155,9 +155,9 @@ class _OptTool(Tool):
               help="Print the cost of each instruction of the entry computation, the most "
               "expensive first."
 )  # fmt: skip
-@click.option("--device", cls=Option, requires="--cost", metavar="NAME",
-              help="With --cost: estimate the time of each kernel on a GPU, which need not be "
-              "present: a100, h100, h200 or rtx4090."
+@click.option("--device", cls=Option, excludes=["--profile"], metavar="NAME",
+              help="With --cost or --report FILE.html: estimate the time of each kernel on a GPU, "
+              "which need not be present: a100, h100, h200 or rtx4090."
 )  # fmt: skip
 @strict_math_option
 @click.option("--platform", type=Choice(KNOWN, case_sensitive=False),
@@ -203,6 +203,7 @@ def main(
       hlo-opt model.hlo --print=short --constants=10
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
       hlo-opt model.hlo --report model.html --profile profile.json
+      hlo-opt model.hlo --report model.html --device h100
       hlo-opt model.hlo --memory
       hlo-opt model.hlo --cost --device h100
       hlo-opt model.hlo --stage=launches --target=nvptx64 --cpu=sm_90
@@ -229,9 +230,11 @@ def main(
     strictness = "lenient" if lenient or not verify else "strict"
     if is_page(partition_report):
         write_page(partition_report, files, errors, passes=flags.passes, profile=profile,
-                   verify=strictness, form=input_form, as_json=as_json)  # fmt: skip
+                   device=device, verify=strictness, form=input_form, as_json=as_json)  # fmt: skip
     elif profile is not None:
         raise click.UsageError("--profile requires --report FILE.html.")
+    elif device is not None and report != "cost":
+        raise click.UsageError("--device requires --cost or --report FILE.html.")
     elif report == "memory":
         show_memory(files, errors, passes=flags.passes, verify=strictness, form=input_form,
                     as_json=as_json, target=target_of(platform, target, is_for_gpu=False),

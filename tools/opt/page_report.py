@@ -18,7 +18,7 @@ def is_page(path: str | None) -> TypeGuard[str]:
 
 def write_page(
     path: str, files: Sequence[str], errors: FileErrors, *, passes: str | None, profile: str | None,
-    verify: str, form: str | None, as_json: bool,
+    device: str | None, verify: str, form: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Write the report of the module in a file."""
     if len(files) != 1:
@@ -30,7 +30,7 @@ def write_page(
     with errors.within(file), progress(f"hlo-opt --report {path}"):
         module = read_module(*read_source(file), form)
         pipeline = "default" if passes is None else passes
-        report(module, path, passes=pipeline, profile=profile, verify=verify)
+        report(module, path, passes=pipeline, profile=profile, device=device, verify=verify)
     errors.end_of(file)
     if as_json:
         emit_json(errors.as_json(file))

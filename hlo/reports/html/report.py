@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hlo.errors import HloError
+from hlo.gpu.model import device_named
 from hlo.ir import Module
 from hlo.passes.default import pipeline_of
 from hlo.passes.manager import PassRun, run_pipeline
 from hlo.passes.pipeline import Fix, Step
 from hlo.profiler.memory import memory_timeline, optimized_timeline
+from hlo.reports.gpu import GpuReport, gpu_report
 from hlo.reports.graph.data import graph_data
 from hlo.reports.graph.html import GRAPH_SCRIPTS, GRAPH_STYLES
 from hlo.reports.html.changes import PassChanges
+from hlo.reports.html.device import device_peaks, device_profile
 from hlo.reports.html.distribution import distribution
 from hlo.reports.html.roofline import estimated_seconds, peaks_of, roofline
 from hlo.reports.html.summary import Spent, summary_html
@@ -37,29 +40,39 @@ def report_page(
     *,
     passes: str = "default",
     profile: Mapping[str, Any] | None = None,
+    device: str | None = None,
 ) -> str:
     """Return the report of a verified module as a page; the module stays as it is.
 
-    passes: the pipeline whose changes it shows. profile: as JSON. Raises HloError for a pipeline
-    that fails.
+    passes: the pipeline whose changes it shows. profile: as JSON. device: the GPU that times are
+    estimated for, by name, where there is no profile. Raises HloError for a pipeline that fails,
+    and a device that is not known.
     """
     notes: list[str] = []
+    spread, program = distribution(module)
+    estimated = None if device is None else _estimated(program, device, passes, notes)
+    if device is not None and profile is not None:
+        raise HloError.at("bad-value", "a report has the times of a profile or of a device")
+    if estimated is not None:
+        profile = device_profile(module, estimated)
+    how = "measured" if estimated is None else "estimated"
     times = None if profile is None else times_of(module, profile)
     if times is not None and profile is not None:
-        notes += _time_notes(module, profile, times.elsewhere)
+        notes += _time_notes(module, profile, times.elsewhere, how)
     optimized = module.clone()
     pipeline = pipeline_of(passes, name="passes")
     changes, unfused = PassChanges(optimized), _BeforeFusion(pipeline, passes)
     run_pipeline(optimized, pipeline, [changes, unfused])
-    spread, program = distribution(module)
-    peaks = peaks_of(module, profile)
+    peaks = peaks_of(module, profile) if estimated is None else device_peaks(estimated)
     data: dict[str, Any] = {
         "module": graph_data(module, None if times is None else times.seconds),
         "passes": {"pipeline": passes, "runs": changes.passes},
         "optimized": graph_data(optimized),
-        "roofline": roofline(module, profile, peaks),
+        "roofline": roofline(module, profile, peaks, is_estimate=estimated is not None),
         "distribution": spread,
     }
+    if estimated is not None:
+        data["module"]["times"] = f"estimated for {estimated.cost.estimate.device.name}"
     try:
         memory = _memory(program, passes, unfused.module if program is module else None)
         data["memory"] = memory | {"measured_bytes": _measured(profile)}
@@ -68,9 +81,11 @@ def report_page(
     seconds = estimated_seconds(module, peaks) if times is None else times.seconds
     spent = Spent(
         seconds, sum(seconds.values()) + (0.0 if times is None else times.elsewhere),
-        "estimated, unfused" if times is None else "measured", peaks.origin,
+        "estimated, unfused" if times is None else how, peaks.origin,
     )  # fmt: skip
-    summary = summary_html(module, statistics(module), notes, spent, _peak(data.get("memory")))
+    summary = summary_html(
+        module, statistics(module), notes, spent, _peak(data.get("memory")), estimated
+    )
     return page(
         f"{module.name}: report", _body(module, summary, data),
         data=data, scripts=_SCRIPTS, styles=_STYLES, whole=True,
@@ -83,6 +98,18 @@ def _peak(memory: Mapping[str, Any] | None) -> str | None:
         return None
     at = next((name for step, name, _ in memory["points"] if step == memory["peak_step"]), "")
     return bytes_text(memory["peak_bytes"]) + (f" at {at}" if at else "")
+
+
+def _estimated(program: Module, device: str, passes: str, notes: list[str]) -> GpuReport | None:
+    """Return what a run takes on a GPU; where it cannot run there, a note says why."""
+    device_named(device)
+    try:
+        found = gpu_report(program, device, passes=passes, verify="lenient")
+    except HloError as e:
+        notes.append(f"There is no estimate for {device}: {e.diagnostics[0].message}")
+        return None
+    notes += found.warnings
+    return found
 
 
 class _BeforeFusion:
@@ -132,15 +159,18 @@ def _measured(profile: Mapping[str, Any] | None) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
-def _time_notes(module: Module, profile: Mapping[str, Any], elsewhere: float) -> list[str]:
+def _time_notes(
+    module: Module, profile: Mapping[str, Any], elsewhere: float, how: str
+) -> list[str]:
     notes = []
     name = profile.get("module", module.name)
     if name != module.name:
         notes.append(f"The profile is of a module called {name}.")
+    whose = "profile's" if how == "measured" else how
     total = sum(e["self_s"] for e in profile["entries"])
     if total > 0 and elsewhere / total > 0.2:
         notes.append(
-            f"{elsewhere / total:.0%} of the profile's time is at no instruction of this module: "
+            f"{elsewhere / total:.0%} of the {whose} time is at no instruction of this module: "
             "around the kernels, or at instructions that passes have made."
         )
     return notes

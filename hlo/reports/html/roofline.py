@@ -81,23 +81,27 @@ def _measured_type(shape: Shape) -> str:
     return measured_like("f32" if leaf is None else str(leaf.element_type))
 
 
-def roofline(module: Module, profile: Mapping[str, Any] | None, peaks: Peaks) -> dict[str, Any]:
+def roofline(
+    module: Module, profile: Mapping[str, Any] | None, peaks: Peaks, *, is_estimate: bool = False
+) -> dict[str, Any]:
     """Return the data of the chart: peaks, and points of name, FLOP, bytes and seconds of a run.
 
     With a profile the points are its kernels. Without one they are the instructions, at the time
-    that they take at least. The costliest points are kept.
+    that they take at least. is_estimate: the profile is estimated. The costliest points are kept.
     """
     points = _kernels(profile) if profile is not None else _points(module, peaks)
     points.sort(key=lambda p: -p[3])
     return {
         "peaks": peaks.to_json(),
         "is_profile": profile is not None,
+        "is_estimate": is_estimate,
         "points": points[:_MOST],
         "omitted": max(0, len(points) - _MOST),
     }
 
 
-Point = tuple[str, float, float, float, str]
+# Name, FLOP, bytes, seconds, opcode, and what takes the time where that is known.
+Point = tuple[str, float, float, float, str, str]
 
 
 def _kernels(profile: Mapping[str, Any]) -> list[Point]:
@@ -105,16 +109,17 @@ def _kernels(profile: Mapping[str, Any]) -> list[Point]:
     for entry in entries_of(profile):
         flops = entry.get("operations", 0) + entry.get("transcendentals", 0)
         if flops > 0 and entry.get("bytes", 0) > 0 and entry["self_s"] > 0:
-            found.append(
-                (entry["name"], flops, entry["bytes"], entry["self_s"], entry.get("opcode", ""))
-            )
+            found.append((
+                entry["name"], flops, entry["bytes"], entry["self_s"], entry.get("opcode", ""),
+                entry.get("bound", ""),
+            ))  # fmt: skip
     return found
 
 
 def _points(module: Module, peaks: Peaks) -> list[Point]:
     return [
         (inst.name, cost.operations + cost.transcendentals, cost.bytes,
-         peaks.seconds(cost, inst.shape), inst.opcode)
+         peaks.seconds(cost, inst.shape), inst.opcode, "")
         for inst, cost in _costs(module)
         if cost.operations + cost.transcendentals and cost.bytes
     ]  # fmt: skip

@@ -9,7 +9,16 @@ from hlo.analysis.elided import elided_constants
 from hlo.analysis.memory import shape_bytes
 from hlo.ir import Instruction, Module
 from hlo.ir.computation import counted
+from hlo.library_calls import expand_call
+from hlo.reports.gpu import GpuReport
 from hlo.reports.html.costliest import costliest_lines
+from hlo.reports.html.device import (
+    KERNEL_HEADS,
+    KERNEL_NUMBERS,
+    Cells,
+    device_facts,
+    kernel_rows,
+)
 from hlo.reports.module import Statistics
 from hlo.reports.numbers import bytes_text, count_text
 from hlo.reports.page import escaped
@@ -34,12 +43,17 @@ class Spent:
 
 
 def summary_html(
-    module: Module, stats: Statistics, notes: Sequence[str], spent: Spent, peak: str | None
+    module: Module,
+    stats: Statistics,
+    notes: Sequence[str],
+    spent: Spent,
+    peak: str | None,
+    estimated: GpuReport | None = None,
 ) -> str:
     """Return the summary of a module: what costs most first.
 
     notes: warnings that the rest of the report has. peak: the peak of the compiled module's memory,
-    None if it is not known.
+    None if it is not known. estimated: what a run takes on a GPU.
     """
     replicas, partitions = module.device_counts
     devices = replicas * partitions
@@ -56,6 +70,8 @@ def summary_html(
         ("Devices", f"{devices} ({counted(replicas, 'replica')} of "
          f"{counted(partitions, 'partition')})" if devices > 1 else "1"),
     ]  # fmt: skip
+    if estimated is not None:
+        facts[1:1] = device_facts(estimated)
     parts = ['<dl class="facts">']
     parts += [f"<div><dt>{name}</dt><dd>{escaped(value)}</dd></div>" for name, value in facts]
     parts.append("</dl>")
@@ -66,6 +82,9 @@ def summary_html(
         parts += [f"<li>{escaped(text)}</li>" for text in warnings]
         parts.append("</ul>")
     parts.append('<div class="columns">')
+    if estimated is not None:
+        title = f"Kernels on {estimated.cost.estimate.device.name}, estimated"
+        parts += _table(title, KERNEL_HEADS, kernel_rows(estimated), *KERNEL_NUMBERS)
     parts += _table("Parameters", ("number", "name", "shape", "bytes"), _parameters(module), 3)
     parts += _table("Results", ("number", "shape", "bytes"), _results(module), 2)
     opcodes = [(name, (f"{count:,}", count)) for name, count in stats.opcodes.items()]
@@ -104,14 +123,12 @@ def _warnings(module: Module, stats: Statistics) -> Iterator[str]:
             "once, or there are custom calls."
         )
     targets = {
-        i.custom_call_target for i in module.instructions() if i.opcode == "custom-call"
+        i.custom_call_target for i in module.instructions()
+        if i.opcode == "custom-call" and expand_call(i) is None
     }  # fmt: skip
     if targets:
         some = ", ".join(sorted(targets)[:8])
         yield f"Custom calls, whose costs are not known: {some}."
-
-
-Cells = tuple[object, ...]
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Cells], *numbers: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,9 @@ def read_profile(given: Any) -> Mapping[str, Any] | None:
 def times_of(module: Module, profile: Mapping[str, Any]) -> Times:
     """Return what a profile, as `hlo-run --profile` writes it, says of a module's instructions.
 
-    A kernel counts at the instruction that it is named after. Where passes have renamed or replaced
-    that, its time is elsewhere. Raises HloError for what is no profile.
+    A kernel counts at the instruction that it is named after, or the call of a library of which
+    that is a part. Where passes have renamed or replaced that, its time is elsewhere. Raises
+    HloError for what is no profile.
     """
     by_name: dict[str, list[Instruction]] = {}
     for comp in module.computations:
@@ -61,7 +62,8 @@ def times_of(module: Module, profile: Mapping[str, Any]) -> Times:
     for entry in entries_of(profile):
         names = [entry["name"], *entry.get("fused", ())] if entry["kind"] not in _AROUND else []
         found = None
-        for name in names:
+        calls = [call for own in names for call in _calls_of(own, by_name)]
+        for name in [*names, *calls]:
             same = by_name.get(name, [])
             inside = [i for i in same if i.parent and i.parent.name == entry.get("computation")]
             if len(inside) == 1 or len(same) == 1:
@@ -72,6 +74,14 @@ def times_of(module: Module, profile: Mapping[str, Any]) -> Times:
         else:
             seconds[found] = seconds.get(found, 0.0) + entry["self_s"]
     return Times(seconds, elsewhere)
+
+
+def _calls_of(name: str, by_name: Mapping[str, list[Instruction]]) -> Iterator[str]:
+    """Yield the calls that an instruction came from: `gemm.1` is what `gemm.1.dot` is a part of."""
+    while "." in name:
+        name = name.rpartition(".")[0]
+        if all(inst.opcode == "custom-call" for inst in by_name.get(name, [])):
+            yield name
 
 
 def entries_of(profile: Mapping[str, Any]) -> list[Mapping[str, Any]]:

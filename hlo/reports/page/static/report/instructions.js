@@ -46,7 +46,7 @@
              "Read and written in one run, unfused; inside fusions none"),
       module.seconds === null ? null
         : number("time", "80px", (inst) => module.seconds[inst],
-                 (s) => s === 0 ? "" : hlo.secondsText(s), "Of one run of the program, measured"),
+                 (s) => s === 0 ? "" : hlo.secondsText(s), `Of one run of the program, ${module.times ?? "measured"}`),
       number("runs", "64px", runs, (n) => n.toLocaleString("en"),
              "How often its computation runs in one run of the program"),
       text("computation", "minmax(90px, 1fr)", (inst) => module.computationName(inst)),

@@ -13,8 +13,8 @@
       return;
     }
     const best = Math.max(...Object.values(peaks.flops));
-    const rows = points.map(([name, flops, bytes, seconds, opcode]) =>
-      ({ name, opcode, seconds, flops, bytes, intensity: flops / bytes, rate: flops / seconds }));
+    const rows = points.map(([name, flops, bytes, seconds, opcode, bound]) =>
+      ({ name, opcode, seconds, bound, flops, bytes, intensity: flops / bytes, rate: flops / seconds }));
     const ridge = best / peaks.bytes;
     const low = 10 ** Math.floor(Math.log10(Math.min(ridge, ...rows.map((r) => r.intensity))));
     const high = 10 ** Math.ceil(Math.log10(Math.max(ridge * 4, ...rows.map((r) => r.intensity))));
@@ -48,7 +48,9 @@
         hlo.svg("title", {}, spoken(row, total))));
     }
     labels(plot, rows, xs, ys, chart);
-    const what = data.is_profile ? "Each point is a kernel, its size the share of the time. Points above the roofline read " +
+    const what = data.is_estimate ? "Each point is a kernel as estimated for this device, its size the share of the time. " +
+        "Points lie below the roofline where something else takes the time: the launch, few threads, a cache."
+      : data.is_profile ? "Each point is a kernel, its size the share of the time. Points above the roofline read " +
         "their data from a cache."
       : "Each point is an unfused instruction at its lower-bound time, so all lie on the " +
         "roofline. Pass a profile (--profile FILE.json, from hlo-run --profile) for measured points.";
@@ -100,7 +102,7 @@
       hlo.element("td", {}, row.opcode), cell(hlo.secondsText(row.seconds)),
       cell(hlo.percentText(row.seconds / total)), cell(row.intensity.toPrecision(3)),
       cell(hlo.countText(row.rate)),
-      hlo.element("td", {}, row.intensity < best / peaks.bytes ? "memory" : "arithmetic")));
+      hlo.element("td", {}, row.bound !== "" ? row.bound : row.intensity < best / peaks.bytes ? "memory" : "arithmetic")));
     return hlo.element("div", { class: "scrolls" }, hlo.element("table", {},
       hlo.element("thead", {}, hlo.element("tr", {}, ...head.map((text, n) =>
         hlo.element("th", { class: n >= 2 && n <= 5 ? "number" : "" }, text)))),
