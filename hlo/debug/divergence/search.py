@@ -59,7 +59,7 @@ class Search:
     _natively: Execute | None = None
 
     def first(self) -> Divergence | None:
-        """Return the first divergence, or None where the results agree.
+        """Return the first divergence, or None where there are results and all of them agree.
 
         Raises HloError.
         """
@@ -75,7 +75,7 @@ class Search:
         if results is None:
             results = self._results()
             divergence = self._modules(results) or self._passes(results)
-        if divergence is not None and not _agree(results):
+        if divergence is not None and not (results and _agree(results)):
             return divergence
         results = self._judged(results)
         if _agree(results):

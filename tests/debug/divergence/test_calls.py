@@ -107,6 +107,8 @@ def test_a_wrong_instruction_in_a_called_computation_is_named(
     marked = hlo.parse(str(marked)) if has_spans else from_proto(to_proto(marked))
     found = hlo.first_divergence(marked, *VALUES, backend=f"reference{{passes={passes}}}")
     assert found is not None and found.instruction.partition(".")[0] == name
+    callers = [frame.instruction.partition(".")[0] for frame in found.frames]
+    assert callers and set(callers) <= set("uvzab")
 
 
 def test_where_all_results_agree_nothing_is_named() -> None:
@@ -253,3 +255,15 @@ def test_saved_traces_of_inlined_branches_and_loops_are_no_divergence(backend: s
         trace = hlo.trace(module, *values, select=["computation=*"], arrays=True, backend=backend)
         side = make_side("reference", "reference", "", module, "strict")
         assert first_of_trace(trace, "t.npz", side, values, Tolerance()) is None
+
+
+def test_what_is_sent_by_a_module_without_results_is_compared() -> None:
+    text = """HloModule m ENTRY e { x = f32[4] parameter(0)
+      y = f32[4] cosine(x)
+      z = f32[4] subtract(x, y)
+      t = token[] after-all()
+      ROOT o = token[] outfeed(z, t), outfeed_shape=f32[4] }"""
+    module, wrong = hlo.parse(text), hlo.parse(text.replace("subtract(x, y)", "subtract(y, x)"))
+    found = hlo.first_divergence(module, VALUES[0], against=wrong, backend="reference")
+    assert found is not None and found.instruction == "z"
+    assert hlo.first_divergence(module, VALUES[0], against="reference{passes=default}") is None
