@@ -59,6 +59,9 @@ FILES = {
     "first line": f"I0000 00:00:17.1 99 hlo.cc:12] {TEXT}I0000 00:00:17.1 99 hlo.cc:12] Done {{\n",
     "title": "I0000 00:00:1.1 9 a.cc:12] Before: " + prefixed("I0000 00:00:@.1 9 a.cc:12] ")[27:],
     "other threads": prefixed("[a] ").replace("[a]   %b", "[b] bye {\n[a]   %b"),
+    "another thread at once": prefixed("I0000 00:00:1.@ 9 a.cc:1] ").replace(
+        "\n", "\nW0000 00:00:1.1 7 b.cc:2] noise { (\n"
+    ),
     "github": prefixed("2021-09-14T16:33:5@.9200780Z "),
     "docker": prefixed("web-1  | "),
     "mpi": prefixed("[1,0]<stdout>:"),

@@ -26,10 +26,9 @@ _BETWEEN_FUNCTIONS = re.compile(
 _FENCE = re.compile(r"[ \t>]*(?:`{3}|~{3})")
 # How a message of another begins in a log: glog, timestamps, Python's logging.
 _RECORD = re.compile(
-    r"[IWEF]\d{4} \d\d:\d\d:\d\d|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|"
+    r"[IWEF]\d{4} \d\d:\d\d:\d|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|"
     r"\[?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b"
 )
-_LOOKED_AT = 3
 
 
 def lines_from(text: str, at: int, *, is_mlir: bool) -> tuple[int, list[Piece]]:
@@ -41,7 +40,7 @@ def lines_from(text: str, at: int, *, is_mlir: bool) -> tuple[int, list[Piece]]:
     depth, last = depth_of(text[at:end]), 1
     for _, begin, stop in _rest(text, end, prefix):
         if begin is None:
-            if depth > 0:
+            if depth > 0 or prefix is not None:
                 continue  # another thread's message
             break
         line = text[begin:stop]
@@ -106,9 +105,11 @@ def _prefix(text: str, first: str, at: int) -> re.Pattern[str] | None:
     bracket = max(first.rfind("] "), first.rfind("]\t"))
     for candidate in (first, first[: bracket + 2]) if bracket >= 0 else (first,):
         pattern = _with_other_numbers(candidate)
-        begins = [start for start, _, end in _rest(text, at, None) if not text[start:end].isspace()]
-        if begins and all(pattern.match(text, start) for start in begins[:_LOOKED_AT]):
-            return pattern
+        for start, _, end in _rest(text, at, None):
+            if pattern.match(text, start):
+                return pattern
+            if not text[start:end].isspace() and not _RECORD.match(text, start):
+                break  # a line without any prefix
     return None
 
 
