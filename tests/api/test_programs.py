@@ -79,8 +79,9 @@ def test_functions_of_jax_are_lowered_for_the_arguments(jitted: bool) -> None:
     function = jax.jit(double) if jitted else double
     assert hlo.interpret(function, X).tolist() == [2, 4, 6]
     assert hlo.interpret(function, x=X).tolist() == [2, 4, 6]
-    # JAX reads f64 as f32.
-    assert hlo.interpret(function, X.astype(np.float64)).dtype == np.float32
+    for x64, dtype in ((False, np.float32), (True, np.float64)):
+        with jax.enable_x64(x64):  # whether JAX reads f64 as f32
+            assert hlo.interpret(function, X.astype(np.float64)).dtype == dtype
     assert hlo.compile(function, X)(X + 1).tolist() == [4, 6, 8]
     assert hlo.find_nan(function, X, backend="reference") is None
     assert hlo.trace(function, X, backend="reference").values

@@ -48,7 +48,7 @@ def test_every_device_keeps_its_elements() -> None:
     for first, second in itertools.product(["v1", "v2", "named"], repeat=2):
         copy = module.clone()
         for form in (first, second):
-            hlo.optimize(copy, f"sharding-format-picker{{format={form}}}")
+            hlo.optimize(copy, f"sharding-format-picker{{format={form}}}", inplace=True)
             hlo.verify(hlo.parse(str(copy)))
             assert _placed(copy) == want
     text = str(copy)
@@ -58,9 +58,11 @@ def test_every_device_keeps_its_elements() -> None:
 def test_formats_go_back_and_forth() -> None:
     rng = random.Random(2)
     module = _module([_tiled(rng) for _ in range(40)])
-    hlo.optimize(module, "sharding-format-picker{format=v2}")
+    module = hlo.optimize(module, "sharding-format-picker{format=v2}")
     before = str(module)
-    hlo.optimize(module, "sharding-format-picker{format=v1},sharding-format-picker{format=v2}")
+    module = hlo.optimize(
+        module, "sharding-format-picker{format=v1},sharding-format-picker{format=v2}"
+    )
     assert str(module) == before
 
 

@@ -7,3 +7,7 @@ from hlo.io.excerpts.excerpt import Excerpt
 from hlo.io.excerpts.find import Found, listed, modules_in, modules_of, only, select
 
 __all__ = ["Excerpt", "Found", "listed", "modules_in", "modules_of", "only", "select"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
