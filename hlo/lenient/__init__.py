@@ -67,10 +67,12 @@ def _check(mode: str) -> None:
 
 def _repair(module: Module) -> None:
     from hlo.lenient.families import repair
+    from hlo.lenient.foreign import drop_unneeded_calls
 
     verify_structure(module)
     repair(module)
     verify(module, _LENIENT)
+    drop_unneeded_calls(module)  # valid ones only, as in XLA
 
 
 def _needs_repair(module: Module) -> bool:

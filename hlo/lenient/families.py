@@ -5,7 +5,6 @@ from __future__ import annotations
 from hlo.ir import Module
 from hlo.lenient.annotations import repair_annotations
 from hlo.lenient.arrays import repair_arrays
-from hlo.lenient.foreign import drop_unneeded_calls
 from hlo.lenient.random_bits import repair_random_bits
 from hlo.lenient.record import Repair
 from hlo.lenient.results import repair_results
@@ -18,7 +17,6 @@ _FAMILIES = (
     repair_arrays,
     repair_random_bits,
     repair_results,
-    drop_unneeded_calls,
 )
 
 

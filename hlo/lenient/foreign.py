@@ -5,7 +5,6 @@ from __future__ import annotations
 from hlo.errors import HloError
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.lenient.record import Note
 from hlo.ops.host.custom_targets import builtin_target
 from hlo.passes import parse_pipeline, run_pipeline
 
@@ -17,7 +16,7 @@ _PIPELINE = (
 _MARK = "unneeded#"
 
 
-def drop_unneeded_calls(module: Module, note: Note) -> None:
+def drop_unneeded_calls(module: Module) -> None:
     """Replace calls of unknown targets by zeros where nothing reads their result."""
     calls = [i for i in module.instructions() if _is_unknown(i)]
     if not calls:
@@ -26,13 +25,15 @@ def drop_unneeded_calls(module: Module, note: Note) -> None:
     for number, inst in enumerate(calls):
         if number in needed or inst.parent is None:
             continue
-        note(inst.name, "removes calls whose result nothing reads")
         for other in [*inst.control_successors]:
             for before in inst.control_predecessors:
                 other.add_control_predecessor(before)
             other.remove_control_predecessor(inst)
-        inst.replace_all_uses_with(Builder(inst.parent, inst).zeros(inst.shape))
-        inst.parent.remove(inst)
+        comp = inst.parent
+        inst.replace_all_uses_with(Builder(comp, inst).zeros(inst.shape))
+        comp.remove(inst)
+        if module.is_scheduled:
+            comp.sort()
 
 
 def _is_unknown(inst: Instruction) -> bool:

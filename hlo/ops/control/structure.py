@@ -83,7 +83,7 @@ register(
         "003 GetTupleElement",
         ("s32[3] get-tuple-element((f32[2], s32[3]) t), index=1",),
         attrs={"index": need(INT)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.TUPLE_OF_ONE,
         factors=structural("the result is an element of the operand"),
     )
 )
@@ -138,7 +138,7 @@ ENTRY e {
 }
 """,
         ),
-        traits=Trait.INFERABLE | Trait.FORWARDS,
+        traits=Trait.INFERABLE | Trait.FORWARDS | Trait.TUPLE_OF_ONE,
         factors=forwarded("each element of the tuple is handed on"),
     )
 )
