@@ -169,7 +169,7 @@ def test_functions_and_their_attributes() -> None:
     module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
       sdy.mesh @mesh = <["x"=2]>
       func.func public @main(%arg0: tensor<2xf32> {mhlo.sharding = "{replicated}"},
-          %1x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<2xf32> {a = "->"}) {
+          %1x: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> (tensor<2xf32> {x.a = "->"}) {
         %0 = call @f(%arg0, %1x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>  // a note
         return %0 : tensor<2xf32> loc(#loc)
       }

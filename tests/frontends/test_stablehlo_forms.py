@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.generators.stablehlo_forms import forms
+from tests.generators.stablehlo_modules import modules
 from tests.sweeps.compare_stablehlo_forms import disagreements, ours
 
 FORMS = dict(forms())
+MODULES = dict(modules())
 
 
 def test_forms_are_read_or_refused_as_by_mlir() -> None:
@@ -13,6 +15,11 @@ def test_forms_are_read_or_refused_as_by_mlir() -> None:
     chosen = dict(list(FORMS.items())[::40])
     assert len(chosen) > 300
     assert disagreements(chosen) == {}
+
+
+def test_what_surrounds_operations_is_read_or_refused_as_by_mlir() -> None:
+    """Constants, types, functions, locations, modules; one in two."""
+    assert disagreements(dict(list(MODULES.items())[::2])) == {}
 
 
 def test_right_forms_are_read() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import TextError
 from hlo.values.literal import Literal
-from hlo.values.types import ArrayShape, ElementType, Shape, complex_part
+from hlo.values.types import ArrayShape, ElementType, Shape, complex_part, integer_range
 
-_NUMBER = re.compile(r"true|false|-?0x[0-9a-fA-F]+|-?(?:\d[\d.eE+-]*)|(\S)")
-_PUNCTUATION = re.compile(r"[\s,\[\]()]+")
+_PUNCTUATION = re.compile(r"[,\[\]()]+")
 
 
 def read_dense(text: str, shape: Shape, start: int) -> Literal:
@@ -27,6 +27,9 @@ def read_dense(text: str, shape: Shape, start: int) -> Literal:
         values = _from_hex(text.strip().strip('"'), et, count, start)
     else:
         values = _from_numbers(text, et, start)
+        if len(values) in (1, count) and not _is_nested(text, shape.dims):
+            raise TextError(f"its lists are not those of {shape.to_string(False)}", start,
+                            code="literal-shape")  # fmt: skip
         if len(values) == count > 1 and _is_splat(values):
             values = values[:1]
     if len(values) not in (1, count):
@@ -38,6 +41,45 @@ def read_dense(text: str, shape: Shape, start: int) -> Literal:
 
 
 _MAX_ATTRIBUTE = 1 << 16
+_COMPLEX = re.compile(r"\([^()]*\)")
+_NO_BRACKET = re.compile(r"[^][,]+")
+
+
+def _is_nested(text: str, dims: Sequence[int]) -> bool:
+    """Whether the lists of a constant have the sizes of an array; one number is a splat."""
+    brackets = _NO_BRACKET.sub("", _COMPLEX.sub("", text))
+    if not brackets:
+        return bool(text.strip()) or 0 in dims
+    if 0 in dims:
+        return brackets.strip("[]") == ""
+    inner = ""
+    for size in reversed(dims):
+        inner = f"[{','.join([inner] * size)}]"
+    return brackets == inner
+
+
+def _bad_number(words: Sequence[str], et: ElementType) -> str | None:
+    """Return the first word that is no number of an element type: MLIR's integers have no point,
+    its other numbers have one, or are the bits in hexadecimal digits."""
+    if et.is_pred:
+        return next((w for w in words if w not in ("true", "false", "0", "1", "-1")), None)
+    if not et.is_integer:
+        digits = et.byte_width * 2
+        for w in words:
+            m = None if _DECIMAL.fullmatch(w) else _HEX_BITS.fullmatch(w)
+            if not _DECIMAL.fullmatch(w) and (m is None or len(m[1]) > digits):
+                return w
+        return None
+    low, high = integer_range(et)
+    if low < 0:
+        high = 2 * high + 1
+    return next((w for w in words if not _INTEGER.fullmatch(w) or not low <= int(w, 0) <= high),
+                None)  # fmt: skip
+
+
+_DECIMAL = re.compile(r"-?\d++\.\d*+(?:[eE][+-]?\d++)?")
+_HEX_BITS = re.compile(r"0x0*+([0-9a-fA-F]*+)")
+_INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++)")
 
 
 def _is_splat(values: np.ndarray) -> bool:
@@ -55,6 +97,8 @@ def dense_array(text: str, shape: Shape, start: int) -> np.ndarray:
 
 
 def _from_hex(text: str, et: ElementType, count: int, start: int) -> np.ndarray:
+    if not text.startswith("0x"):
+        raise TextError("bytes of a constant begin with 0x", start)
     try:
         raw = np.frombuffer(bytes.fromhex(text.removeprefix("0x")), np.uint8)
     except ValueError:
@@ -76,14 +120,14 @@ def _bits(raw: np.ndarray, count: int) -> np.ndarray:
 
 
 def _from_numbers(text: str, et: ElementType, start: int) -> np.ndarray:
-    words = [w for w in _PUNCTUATION.split(text) if w]
+    words = [w for w in map(str.strip, _PUNCTUATION.split(text)) if w]
     part = complex_part(et)
-    if not all((m := _NUMBER.fullmatch(w)) and not m[1] for w in words):
-        bad = next(w for w in words if not (m := _NUMBER.fullmatch(w)) or m[1])
-        raise TextError(f"{bad!r} is not an element of a constant", start, code="bad-value")
+    bad = _bad_number(words, part)
+    if bad is not None:
+        raise TextError(f"{bad!r} is not a number of {part}", start, code="bad-value")
     try:
         if part.is_pred:
-            values = np.array([w in ("true", "1") for w in words], bool)
+            values = np.array([w in ("true", "1", "-1") for w in words], bool)
         elif part.is_integer:
             values = np.array([int(w, 0) & ((1 << 64) - 1) for w in words], np.uint64)
             values = values.astype(part.dtype)

@@ -11,9 +11,9 @@ from typing import Any
 
 from hlo.errors import TextError
 from hlo.frontends.stablehlo.declarations import COMPLETE_STRUCTURES, STRUCTURES
-from hlo.frontends.stablehlo.types import TypeReader
+from hlo.frontends.stablehlo.types import TypeReader, element_type
 from hlo.values.scan import from_bytes, to_bytes
-from hlo.values.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape, integer_range
 
 WORD = re.compile(r"[A-Za-z_][\w$.-]*+")
 VALUE = re.compile(r"%([\w$.-]++)(?:#(\d++))?")
@@ -49,6 +49,7 @@ class Tagged:
         # A comma may follow the last one.
         text = re.sub(r",\s*\Z", "", self.text)
         cursor = Cursor("{" + text + "}")
+        cursor.takes_words = True
         kind = self.name.partition(".")[2]
         known = STRUCTURES.get(kind)
         try:
@@ -101,13 +102,15 @@ class Cursor(TypeReader):
     `elements<s64>`, `stablehlo.gather` of one with this name, or a word such as `string`.
     """
 
-    __slots__ = ("_kinds", "_resources", "kind")
+    __slots__ = ("_kinds", "_resources", "kind", "takes_words")
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._resources: dict[str, str] | None = None
         self._kinds: dict[str, str] = {}
         self.kind = ""
+        # Whether a bare word is a value: inside of attributes in angle brackets only.
+        self.takes_words = False
 
     # --- elements -------------------------------------------------------------------------------
 
@@ -246,8 +249,18 @@ class Cursor(TypeReader):
             if is_float == is_whole and "x" not in word:
                 self.fail(f"{word} is not a number of type {self.kind}", start, code="bad-value")
         if re.fullmatch(r"-?\d{1,20}", word):
+            self._need_fit(int(word), start)
             return int(word)
         return int(word, 16) if "x" in word else float(word)
+
+    def _need_fit(self, value: int, start: int) -> None:
+        """Raise TextError unless an integer fits the type that was read behind it."""
+        et = element_type(self.kind)
+        if et is None or not et.is_integer:
+            return
+        low, high = integer_range(et)
+        if not low <= value <= (2 * high + 1 if low < 0 else high):
+            self.fail(f"{value} is not an integer of type {self.kind}", start, code="bad-value")
 
     def function_type(self) -> tuple[list[Shape], list[Shape]]:
         """Read `(a, b) -> c`, or with several results in parentheses."""
@@ -266,13 +279,20 @@ class Cursor(TypeReader):
         self.kind = word
         if word == "unit":
             return True
+        if word == "loc" and self.peek("("):
+            return Tagged(word, self.balanced("("), start)
         if not self.peek("<"):
+            if not self.takes_words:
+                self.fail(f"{word!r} is not the value of an attribute", start)
             return word
         inside = self.balanced("<")
         if word == "array":
             element, _, rest = inside.partition(":")
             self.kind = f"array<{element.strip()}>"
             words = rest.split(",")
+            is_flag = element.strip() == "i1"
+            if is_flag and not {w.strip() for w in words} <= {"true", "false", ""}:
+                self.fail("elements of i1 are true or false", start, code="bad-value")
             return [self._element_of_array(x.strip(), start) for x in words if x.strip()]
         shape = self.type() if self.accept(":") else None
         if isinstance(shape, ArrayShape):
@@ -286,7 +306,9 @@ class Cursor(TypeReader):
             return word == "true"
         if re.fullmatch(r"-?\d{1,20}", word):
             return int(word)
-        self.fail(f"{word!r} is not an integer", start)
+        if _NUMBER.fullmatch(word) and "x" not in word:
+            return float(word)
+        self.fail(f"{word!r} is not a number", start)
 
     def _resource(self, key: str, start: int, shape: Shape | None) -> Tagged:
         """Return a constant whose bytes are at the end of the text; those of some are elided."""

@@ -45,8 +45,11 @@ def _accuracy(c: Context) -> object:
     elif word == "TOLERANCE":
         numbers = ",".join(f"{k}={found.get(k, 0)}" for k in ("atol", "rtol", "ulps"))
         text = f"{{tolerance={{{numbers}}}}}"
-    else:
+    elif word == "DEFAULT":
         return None
+    else:
+        raise InferError("the mode of result_accuracy is DEFAULT, HIGHEST or TOLERANCE",
+                         code="bad-value")  # fmt: skip
     try:
         return ACCURACY.read(Scanner(text))
     except TextError as e:

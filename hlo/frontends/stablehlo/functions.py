@@ -6,9 +6,9 @@ Source: MLIR's language reference, and its dialects builtin and func.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from hlo.errors import TextError
 from hlo.frontends.stablehlo.cursor import Tagged
@@ -58,6 +58,13 @@ class Program:
 class Parser(ShortFormReader):
     """Parses a whole text."""
 
+    __slots__ = ("_defined",)
+
+    def __init__(self, text: str, refuse: Callable[[str, int], NoReturn]) -> None:
+        super().__init__(text, refuse)
+        # The aliases that were defined so far.
+        self._defined: set[str] = set()
+
     def program(self) -> Program:
         """Parse the text to its end. Raises TextError."""
         self._definitions()
@@ -69,12 +76,12 @@ class Parser(ShortFormReader):
 
     def _module(self) -> Program:
         program = Program("", {})
-        wrapped = self.accept("module")
+        wrapped = self.accept("module") or self.accept("builtin.module")
         if wrapped:
             if self.peek("@"):
                 program.name = self.symbol()
             if self.accept("attributes"):
-                program.attrs = self.dictionary()
+                program.attrs = self._of_dialects()
             self.expect("{")
         while not (self.accept("}") if wrapped else self.at_end()):
             if self.accept("sdy.mesh"):
@@ -120,6 +127,8 @@ class Parser(ShortFormReader):
 
     def _generic_function(self, op: Op) -> Function:
         block = op.regions[0]
+        if "sym_name" not in op.attrs:
+            self.fail("a function has a sym_name", op.start, code="missing-attribute")
         types = op.attrs.get("function_type")
         if not isinstance(types, tuple):
             self.fail("a function has a function_type", op.start, code="missing-attribute")
@@ -146,6 +155,10 @@ class Parser(ShortFormReader):
     def _definitions(self) -> None:
         """Skip definitions of aliases, which are parsed at their uses, and resources."""
         while m := _DEFINITION.match(self.text, self.pos):
+            name = m[0].partition("=")[0].strip()
+            if name in self._defined:
+                self.fail(f"alias {name} is defined twice", code="duplicate-name")
+            self._defined.add(name)
             self.pos = m.end()
             if not self.location():
                 if m[0][0] == "#":
@@ -183,7 +196,10 @@ class Parser(ShortFormReader):
             self._results(found)
         if self.accept("attributes"):
             self.dictionary()
-        is_declared = not any(a.named for a in found.arguments)
+        names = {a.named for a in found.arguments}
+        if len(names) > 1:
+            self.fail("all arguments have names, or none has", start)
+        is_declared = True not in names
         if is_declared and not self.peek("{"):
             found.block = None
             if not is_private:
@@ -208,7 +224,16 @@ class Parser(ShortFormReader):
                 return
 
     def _attributes(self) -> dict[str, Any]:
-        return self.dictionary() if self.peek("{") else {}
+        return self._of_dialects() if self.peek("{") else {}
+
+    def _of_dialects(self) -> dict[str, Any]:
+        """Read attributes, all of which are a dialect's: modules and arguments have no own ones."""
+        start, found = self.pos, self.dictionary()
+        own = [name for name in found if "." not in name]
+        if own:
+            self.fail(f"{own[0]} is not an attribute of a dialect, dialect.name", start,
+                      code="unknown-attribute")  # fmt: skip
+        return found
 
 
 # --- calls --------------------------------------------------------------------------------------

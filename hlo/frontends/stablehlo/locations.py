@@ -19,7 +19,7 @@ from hlo.values.scan import unescape
 
 _DEFINITION = re.compile(r"^[ \t]*(#[A-Za-z_][\w$.]*+)[ \t]*=[ \t]*loc\(", re.M)
 _ALIAS = re.compile(r"#[A-Za-z_][\w$.]*+")
-_PLACE = re.compile(r":(\d{1,9}):(\d{1,9})(?:\s+to\s+(?:(\d{1,9})?:(\d{1,9})))?")
+_PLACE = re.compile(r":(\d{1,9})(?::(\d{1,9}))?(?:\s+to\s+(?:(\d{1,9})?:(\d{1,9})))?")
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Locations:
         name = unescape(c.match(STRING, "a location")[1])
         if c.peek(":"):
             m = c.match(_PLACE, "a line and a column")
-            line, column = int(m[1]), int(m[2])
+            line, column = int(m[1]), int(m[2] or 0)
             return _File(name, line, column, int(m[3] or line), int(m[4] or column))
         inside = None
         if c.accept("("):

@@ -40,6 +40,7 @@ from hlo.frontends.stablehlo.same_names import CHLO, STABLEHLO, spelled
 from hlo.frontends.stablehlo.windows import window_of
 from hlo.ir import Instruction
 from hlo.ops import OPS
+from hlo.values.types import TupleShape
 
 
 def _sort(c: Context) -> Instruction:
@@ -55,6 +56,8 @@ def _get_tuple_element(c: Context) -> Instruction:
 
 
 def _optimization_barrier(c: Context) -> Instruction:
+    if any(isinstance(o.shape, TupleShape) for o in c.operands):
+        raise InferError("its operands are arrays and tokens", code="type-mismatch")
     if len(c.operands) == 1:
         return c.make("opt-barrier")
     return c.b.op("opt-barrier", c.b.tuple(*c.operands))

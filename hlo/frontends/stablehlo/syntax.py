@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from hlo.errors import did_you_mean
 from hlo.frontends.stablehlo.cursor import STRING, VALUE, WORD, Attributes, Cursor
 from hlo.frontends.stablehlo.declarations import Declaration, declarations
 from hlo.values.types import Shape
@@ -80,11 +81,12 @@ class OperationReader(Cursor):
     refuse: raises the error for an operation that is not known, by its name and position.
     """
 
-    __slots__ = ("_refuse", "_scopes")
+    __slots__ = ("_locations", "_refuse", "_scopes")
 
     def __init__(self, text: str, refuse: Callable[[str, int], NoReturn]) -> None:
         super().__init__(text)
         self._refuse = refuse
+        self._locations: set[str] | None = None
         # The names of values that are visible, by region.
         self._scopes: list[set[str]] = [set()]
 
@@ -103,7 +105,21 @@ class OperationReader(Cursor):
 
     def location(self) -> str:
         """Read a location if there is one; returns its content."""
-        return self.balanced("(") if self.accept("loc") else ""
+        start = self.pos
+        if not self.accept("loc"):
+            return ""
+        content = self.balanced("(")
+        if not content.strip():
+            self.fail("a location is empty", start)
+        if content[0] == "#" and content not in self._location_aliases():
+            self.fail(f"there is no location {content}", start, code="undefined-computation")
+        return content
+
+    def _location_aliases(self) -> set[str]:
+        """Return the names of all locations that the text defines, before or after their uses."""
+        if self._locations is None:
+            self._locations = {m[1] for m in _LOCATION.finditer(self.text)}
+        return self._locations
 
     def body(self, block: Block) -> None:
         """Read operations up to the closing brace of their region."""
@@ -175,6 +191,8 @@ class OperationReader(Cursor):
             return results
         while True:
             m = self.match(_RESULT, "a value")
+            if m[2] is not None and not int(m[2]):
+                self.fail(f"%{m[1]} names no result", code="operand-count")
             results.append((m[1], int(m[2] or 1)))
             if not self.accept(","):
                 self.expect("=")
@@ -183,6 +201,10 @@ class OperationReader(Cursor):
     def operand(self, op: Op) -> None:
         start = self.pos
         m = self.match(VALUE, "a value")
+        if not any(m[1] in scope for scope in self._scopes):
+            known = [f"%{name}" for scope in self._scopes for name in scope]
+            self.fail(f"there is no value %{m[1]} here", start, code="undefined-operand",
+                      hint=did_you_mean(f"%{m[1]}", known))  # fmt: skip
         op.operands.append(m[1] + (f"#{m[2]}" if m[2] else ""))
         op.operand_starts.append(start)
 
@@ -262,6 +284,7 @@ class OperationReader(Cursor):
                       code="bad-value")  # fmt: skip
 
 
+_LOCATION = re.compile(r"(#[A-Za-z_][\w$.]*+)\s*=\s*loc\(")
 _RESULT = re.compile(r"%([\w$.-]++)(?::(\d{1,6}))?")
 
 

@@ -29,12 +29,12 @@ from hlo.values.types import (
 )
 
 _GAP = re.compile(r"(?>(?:\s++|//[^\n]*+)*)")
-_DIM = re.compile(r"(\d{1,19}|\?)x")
+_DIM = re.compile(r"(\d{1,19}|\?)\s*x\s*")
 _ELEMENT = re.compile(r"complex<(\w+)>|(\w+)")
 _PLAIN = re.compile(r"tensor<[\w?]+>")
 _BOUNDS = re.compile(r"#(?:stablehlo|mhlo)\.(?:bounds|type_extensions)\b")
 _BOUND = re.compile(r"\d++|\?")
-_ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=", re.M)
+_ALIAS = re.compile(r"(?:^|(?<=\s))[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=(?!=)", re.M)
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 _DIALECT_TYPE = re.compile(r"!?[\w$.]+")
 _STORAGE = re.compile(r"(?:s?i|(ui?))(\d{1,2})\b")
@@ -47,11 +47,16 @@ FUTURE = TupleShape(())
 
 def element_type(word: str) -> ElementType | None:
     """Return the element type with MLIR's name `word` (`i32`, `ui8`, `f8E4M3FN`), or None."""
-    m = re.fullmatch(r"(u|s)?i(\d+)", word)
+    m = re.fullmatch(r"(u?)i(\d+)", word)
     if m is not None:
-        name = "pred" if m[2] == "1" else f"{'u' if m[1] == 'u' else 's'}{m[2]}"
-        return ELEMENT_TYPES.get(name)
-    return ELEMENT_TYPES.get("s64" if word == "index" else word.lower())
+        return ELEMENT_TYPES.get("pred" if m[2] == "1" else f"{m[1] or 's'}{m[2]}")
+    if word == "index":
+        return ELEMENT_TYPES["s64"]
+    et = ELEMENT_TYPES.get(word.lower())
+    if et is None or not et.is_float:
+        return None
+    # `bf16`, `f32`, but `f8E4M3FN`.
+    return et if word == re.sub(r"(?<=\d)e\d.*", lambda m: m[0].upper(), et.name) else None
 
 
 class TypeReader(Scanner):
