@@ -47,17 +47,23 @@ def read_file(path: str | Path) -> tuple[bytes, str]:
     `FILE#NAME` is a module of a file that has several, by its name or by a number from 1 on: the
     content is that module on the lines that it has there. Raises HloError.
     """
-    name, wanted = str(path), ""
-    if "#" in name and not os.path.exists(named_file(path)):
-        name, _, wanted = name.rpartition("#")
+    name, wanted = file_and_module(str(path))
     data = unpacked(read_bytes(name), name)
-    return (selected(data, name, wanted), name) if wanted else (data, name)
+    if not wanted:
+        return data, name
+    source = Source(name, decode(data, name))
+    return only(source, select(source, wanted)).encode(), name
 
 
-def selected(data: bytes, name: str, wanted: str) -> bytes:
-    """Return the content of a file with one of its modules. Raises HloError."""
-    source = Source(name, decode(unpacked(data, name), name))
-    return only(source, select(source, wanted)).encode()
+def file_and_module(path: str) -> tuple[str, str]:
+    """Return the two halves of `FILE#NAME`; the second is empty where the path is that of a file.
+
+    Raises HloError for what cannot be a path.
+    """
+    if "#" not in path or os.path.exists(named_file(path)):
+        return path, ""
+    name, _, wanted = path.rpartition("#")
+    return name, wanted
 
 
 def split_modules(data: bytes, name: str) -> list[bytes]:

@@ -189,6 +189,15 @@ def test_one_of_several_is_selected(wanted: str, tmp_path: Path) -> None:
     assert f"{path}:29:" in str(e.value)
 
 
+def test_results_of_several_modules_of_a_file_are_files_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "x.md"
+    path.write_text(_TWO)
+    out = tmp_path / "out"
+    ran = CliRunner().invoke(run, [f"{path}#top", f"{path}#2", "-o", f"{out}/"])
+    assert ran.exit_code == 0, ran.stderr
+    assert sorted(p.name for p in out.iterdir()) == ["x.2.npz", "x.top.npz"]
+
+
 def test_what_is_selected_runs_from_the_cache_as_itself(tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text(_TWO.replace("negate", "abs", 1))

@@ -327,15 +327,13 @@ def read_source(path: str) -> tuple[bytes, str]:
 def _content(path: str) -> tuple[bytes, str]:
     from hlo.errors import HloError
     from hlo.io.compressed import unpacked
-    from hlo.io.module_files import read_file, selected
+    from hlo.io.module_files import read_file
 
-    if path != "-" and not path.startswith("-#"):
+    if path != "-":
         return read_file(path)
     if sys.stdin is None:
         raise HloError.at("bad-file", "cannot read standard input: it is closed")
-    name, wanted = "<stdin>", path[2:]
-    data = unpacked(sys.stdin.buffer.read(), name)
-    return (selected(data, name, wanted) if wanted else data), name
+    return unpacked(sys.stdin.buffer.read(), "<stdin>"), "<stdin>"
 
 
 def _with_entry(data: bytes, name: str, function: str) -> tuple[bytes, str]:
@@ -363,7 +361,7 @@ def modules_among(files: tuple[str, ...]) -> tuple[str, ...]:
     kept = []
     for file in files:
         # Values of inputs have an error of their own.
-        is_kept = file.startswith("-") or file.endswith((".npy", ".npz", SAFETENSORS))
+        is_kept = file == "-" or file.endswith((".npy", ".npz", SAFETENSORS))
         if is_kept or (foreign := foreign_file(file)) is None:
             kept.append(file)
         else:

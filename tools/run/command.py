@@ -438,7 +438,10 @@ def _place(file: str, output: str) -> str:
     """Return where the results of a module go."""
     if not _is_folder(output):
         return output
-    stem = "stdin" if file == "-" else Path(file).stem
+    from hlo.io.module_files import file_and_module
+
+    name, module = file_and_module(file)
+    stem = "stdin" if file == "-" else Path(name).stem + (f".{module}" if module else "")
     return str(Path(output) / f"{stem}.npz")
 
 
