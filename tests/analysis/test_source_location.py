@@ -31,7 +31,7 @@ ENTRY e {
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        ('op_name="jit(f)/sqrt" stack_frame_id=1', "model.py:12 (jit(f)/sqrt), m.hlo:17"),
+        ('op_name="jit(f)/sqrt" stack_frame_id=1', "model.py:12 in f (jit(f)/sqrt), m.hlo:17"),
         ('op_name="sqrt" source_file="a.py" source_line=3', "a.py:3 (sqrt), m.hlo:17"),
         ('source_file="a.py"', "a.py, m.hlo:17"),
         ('op_type="Sqrt"', "Sqrt, m.hlo:17"),
@@ -51,7 +51,7 @@ def test_no_metadata() -> None:
 
 def test_no_text() -> None:
     data = hlo.to_proto(hlo.parse(_TABLES.replace("METADATA", "stack_frame_id=1")))
-    assert str(source_location(hlo.from_proto(data)["y"])) == "model.py:12"
+    assert str(source_location(hlo.from_proto(data)["y"])) == "model.py:12 in f"
 
 
 def test_the_functions_of_a_program() -> None:

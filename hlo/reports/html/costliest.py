@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from hlo.analysis.source_location import call_stack, source_location
+from hlo.analysis.source_location import source_location
 from hlo.ir import Instruction
 
 # Lines that are shown, and instructions of one.
@@ -49,6 +49,4 @@ def _line(inst: Instruction) -> str:
     if not source.file:
         return inst.name
     text = f"{PurePath(source.file).name}:{source.line}"
-    stack = call_stack(inst)
-    function = stack[-1].function_name if stack and stack[-1].line == source.line else ""
-    return f"{text} in {function}" if function else text
+    return f"{text} in {source.function}" if source.function else text
