@@ -269,6 +269,10 @@ def load(
     where programs for GPUs are kept.
     """
     clock = clock or Clock()
+    if host is not None and host.custom_calls:
+        from hlo.compiler.binding import with_functions_of
+
+        module = with_functions_of(host, module)
     found, said = _found(backend, store)
     if has_strict_math(module) and not found.has_strict_math:
         raise HloError.at("unsupported", f"backend {backend!r} has no strict arithmetic")

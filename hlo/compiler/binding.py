@@ -17,7 +17,7 @@ from hlo.eval.interpreter import Interpreter
 from hlo.frontends.text import parse, print_module
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
-from hlo.library_calls import is_library_target, need_expansion
+from hlo.library_calls import is_library_target, keep_call, need_expansion
 from hlo.ops.collective.device_groups import absent_devices
 from hlo.ops.collective.rules import PARTIAL
 from hlo.ops.host.custom import find_target
@@ -81,10 +81,34 @@ def _computes(op: Any) -> Callable[..., Any] | None:
     return None if computation is None else lambda op, args: computation
 
 
+def replaced_targets(host: Host) -> list[str]:
+    """Return the targets of vendors' libraries for which a host has functions of its own."""
+    return sorted(filter(is_library_target, host.custom_calls))
+
+
+def with_functions_of(host: Host, module: Module) -> Module:
+    """Return a module in which a host's own functions stand for calls of vendors' libraries."""
+    names = replaced_targets(host)
+
+    def own(module: Module) -> list[Instruction]:
+        return [
+            inst
+            for inst in module.instructions()
+            if inst.opcode == "custom-call" and inst.custom_call_target in names
+        ]
+
+    if not names or not own(module):
+        return module
+    copy = module.clone()
+    for inst in own(copy):
+        keep_call(inst)
+    return copy
+
+
 def need_no_replacement(host: Host) -> None:
     """Raise HloError if a host replaces a target that compiled code implements itself."""
     for name in host.custom_calls:
-        if builtin_target(name) is not None or is_library_target(name):
+        if builtin_target(name) is not None:
             raise HloError.at(
                 "unsupported", f"custom call {name!r} has a meaning in native code, which no "
                 "function replaces", hint="the interpreter would call the function",

@@ -341,10 +341,10 @@ def _compile(
     key, program, source = "", None, None
     if store is not None:
         with clock("look up"):
-            key = _key(text(), machine, passes, verify, tuning)
+            key = _key(text() + _functions(host), machine, passes, verify, tuning)
             program = store.get(key)
     if program is None:
-        source = _as_run(module(clock), verify)
+        source = _as_run(module(clock), verify, host)
         _check_targets(source, host)
         program = build(
             source,
@@ -405,7 +405,7 @@ def compile_instrumented(
 
         need_no_replacement(host)
     clock = clock or Clock()
-    module = _as_run(module, verify)
+    module = _as_run(module, verify, host)
     _check_targets(module, host)
     program = build(module, host_machine(features), clock, passes, verify, instrumentation)
     with clock("load"):
@@ -432,7 +432,7 @@ def measured(
 
     if not 0 < seconds < math.inf:
         raise HloError.at("bad-value", f"{seconds} is not a positive number of seconds")
-    module = _as_run(module, verify)
+    module = _as_run(module, verify, host)
     _check_targets(module, host)
     machine, clock, store = host_machine(features), Clock(), _store(cache)
     source = optimized(module, clock, passes=passes, verify=verify)
@@ -454,11 +454,25 @@ def measured(
     return found
 
 
-def _as_run(module: Module, verify: str) -> Module:
+def _functions(host: Host | None) -> bytes:
+    """Return what programs differ by for which a host has functions of vendors' libraries."""
+    if host is None or not host.custom_calls:
+        return b""
+    from hlo.compiler.binding import replaced_targets
+
+    return "".join(f"\0{name}" for name in replaced_targets(host)).encode()
+
+
+def _as_run(module: Module, verify: str, host: Host | None) -> Module:
     """Return a lenient module without the calls that are not needed, whose targets may be unknown.
 
-    A strict one is verified later. Raises HloError.
+    A strict one is verified later. Functions of the host stand for calls of vendors' libraries.
+    Raises HloError.
     """
+    if host is not None and host.custom_calls:
+        from hlo.compiler.binding import with_functions_of
+
+        module = with_functions_of(host, module)
     if verify == "strict":
         return module
     from hlo.lenient import verified

@@ -21,9 +21,15 @@ from hlo.library_calls import (  # noqa: F401
     sort,
     threefry,
 )
-from hlo.library_calls.call import expand_call, is_library_target, is_scratch, need_expansion
+from hlo.library_calls.call import (
+    expand_call,
+    is_library_target,
+    is_scratch,
+    keep_call,
+    need_expansion,
+)
 
-__all__ = ["expand_call", "is_library_target", "is_scratch", "need_expansion"]
+__all__ = ["expand_call", "is_library_target", "is_scratch", "keep_call", "need_expansion"]
 
 
 def __dir__() -> list[str]:

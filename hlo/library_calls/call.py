@@ -238,6 +238,8 @@ class Target:
 
 
 _TARGETS: dict[str, Target] = {}
+# The frontend attribute of a call whose function the host has.
+_KEPT = "_hlo_host_function"
 # Targets that begin so are those of a library, known or not.
 _LIBRARIES = ("__cublas$", "__cudnn$", "__cusolver$", "__cub$", "__gpu$", "__onednn$")
 
@@ -262,14 +264,24 @@ def is_library_target(name: str) -> bool:
     return name in _TARGETS
 
 
+def keep_call(inst: Instruction) -> None:
+    """Mark a call as one of a function that the host has, which nothing expands."""
+    attributes = inst.annotations.get("frontend_attributes", {})
+    inst.annotations["frontend_attributes"] = {**attributes, _KEPT: "true"}
+
+
 def need_expansion(inst: Instruction) -> Computation | None:
-    """Return the computation that a custom call stands for; None if its target is no library's.
+    """Return the computation that a custom call stands for.
+
+    None if its target is no library's, and for a call that is to be kept.
 
     Raises InferError for a target of a library that is not known, and for what is not known of a
     target that is.
     """
     name = inst.custom_call_target
     target = _TARGETS.get(name)
+    if _KEPT in inst.annotations.get("frontend_attributes", ()):
+        return None
     if target is None:
         if name.startswith(_LIBRARIES):
             raise _unknown(name)
@@ -285,10 +297,7 @@ def need_expansion(inst: Instruction) -> Computation | None:
         ) from None  # fmt: skip
 
 
-_REPLACE = (
-    "a function of yours can do it: give the target another name in the module, and that "
-    "function with hlo-run --load FILE (.so or .py)"
-)
+_REPLACE = "give its function: hlo-run --load FILE (.so or .py), Host(custom_calls=...) in Python"
 
 
 def _unknown(name: str) -> InferError:
@@ -298,16 +307,15 @@ def _unknown(name: str) -> InferError:
     return InferError(
         f"custom-call: nothing is known of target {name!r}",
         attr="custom_call_target", code="unknown-custom-call",
-        hint=f"known are {known}; or give its function: hlo-run --load FILE (.so or .py), "
-        "Host(custom_calls=...) in Python",
+        hint=f"known are {known}; or {_REPLACE}",
     )  # fmt: skip
 
 
 def expand_call(inst: Instruction) -> Computation | None:
     """Return the computation that a custom call stands for.
 
-    None for a target that is no library's, and for what `need_expansion` refuses: that stays a
-    call, whose function the host has to have.
+    None where `need_expansion` has none, and for what it refuses: that stays a call, whose function
+    the host has to have.
     """
     if inst.custom_call_target not in _TARGETS:
         return None

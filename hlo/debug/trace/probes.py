@@ -108,22 +108,30 @@ class _Maker:
 
     def copy(
         self, comp: Computation, callers: tuple[Instruction | Loop, ...],
-        iteration_of: Loop | None = None,
+        iteration_of: Loop | None = None, thread: str | None = None,
     ) -> Computation:  # fmt: skip
-        """Return a copy of a computation, and of those that it calls, without a module."""
+        """Return a copy of a computation, and of those that it calls, without a module.
+
+        thread: that of the caller, if there is one.
+        """
         self._count += len(comp)
         if self._count > _MAX_INSTRUCTIONS:
             raise HloError.at(
                 "too-large", f"with a copy of what is called for each call, {comp.name} and its "
                 f"callers have more than {_MAX_INSTRUCTIONS} instructions",
             )  # fmt: skip
-        copy = Computation(comp.name, execution_thread=comp.execution_thread, span=comp.span)
+        copy = Computation(
+            comp.name, execution_thread=thread or comp.execution_thread, span=comp.span
+        )
         copy.backend_config = comp.backend_config
         made: dict[Instruction, Instruction] = {}
         if iteration_of is not None:
             self._call(copy, LoopMark(iteration_of, begins=False), [])
         for inst in comp.in_order():
             operands = [made[o] for o in inst.operands]
+            if inst.spec.has(Trait.ASYNC_CHAIN) and inst.opcode != "async-start":
+                made[inst] = operands[0]  # the result of the call that its start has become
+                continue
             made[inst] = copy.add(self._copied(copy, inst, operands, callers))
             for before in inst.control_predecessors:
                 made[inst].add_control_predecessor(made[before])
@@ -151,14 +159,17 @@ class _Maker:
             value = inst.attrs[key]
             within = (*callers, caller)
             if isinstance(value, tuple):
-                attrs[key] = tuple(self.copy(c, within) for c in value)
+                attrs[key] = tuple(
+                    self.copy(c, within, thread=copy.execution_thread) for c in value
+                )
             elif value is not None:
                 mark = caller if key == "body" and isinstance(caller, Loop) else None
-                attrs[key] = self.copy(value, within, mark)
-        if inst.opcode != "fusion":
+                attrs[key] = self.copy(value, within, mark, copy.execution_thread)
+        if inst.opcode not in ("fusion", "async-start"):
             return inst.clone(operands, attrs=attrs)
-        # Fusions have no calls with side effects inside.
-        call = Instruction(inst.name, "call", inst.shape, operands, {"to_apply": attrs["calls"]})
+        # Fusions, and what runs asynchronously, have no calls with side effects inside.
+        body = attrs["calls"]
+        call = Instruction(inst.name, "call", body.root.shape, operands, {"to_apply": body})
         call.annotations.update(inst.annotations)
         call.span = inst.span
         return call

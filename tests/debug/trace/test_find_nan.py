@@ -26,6 +26,21 @@ def test_generated(number: int, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_asynchronous_computation(backend: str) -> None:
+    module = hlo.parse("""HloModule m
+    inside { x = f32[2] parameter(0) ROOT l = f32[2] log(x) }, execution_thread="parallel"
+    ENTRY e {
+      x = f32[2] parameter(0)
+      s = ((f32[2]), f32[2], u32[]) async-start(x), calls=inside, async_execution_thread="parallel"
+      u = ((f32[2]), f32[2], u32[]) async-update(s)
+      d = f32[2] async-done(u), calls=inside, async_execution_thread="parallel"
+      ROOT n = f32[2] negate(d)
+    }""")
+    found = hlo.find_nan(module, np.array([2, -1], np.float32), backend=backend)
+    assert found is not None and (found.instruction, found.index) == ("l", (1,))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_finding_runs_alone(backend: str) -> None:
     module = hlo.parse(HEAD + "z = f32[2] divide(x, y) ROOT r = f32[2] tanh(z) }", "m.hlo")
     found = hlo.find_nan(module, [1, 2], [4, 0], backend=backend)
