@@ -22,6 +22,12 @@ def test_what_surrounds_operations_is_read_or_refused_as_by_mlir() -> None:
     assert disagreements(dict(list(MODULES.items())[::2])) == {}
 
 
+def test_the_newest_configuration_is_beside_an_empty_string() -> None:
+    """As JAX prints custom calls with typed attributes."""
+    (text,) = (t for t in MODULES.values() if "mhlo.backend_config" in t)
+    assert ours(text) == ""
+
+
 def test_right_forms_are_read() -> None:
     """The first form of each example: the generic one."""
     chosen = [text for name, text in FORMS.items() if name.endswith(": properties")]

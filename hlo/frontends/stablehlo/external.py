@@ -55,13 +55,13 @@ def custom_call(c: Context) -> Instruction:
         results = _layouts(c, "result_layouts", results)
         shape = results[0] if len(results) == 1 else TupleShape(tuple(results))
     version = c.integer("api_version", default=1)
+    _check_config(c, version)
     config = attrs.get("backend_config")
     if version == 1 and "mhlo.backend_config" in attrs:
         # As in XLA: a dictionary as configuration means the newest API version.
         version, config = len(API_VERSIONS) - 1, attrs["mhlo.backend_config"]
     if not 0 <= version < len(API_VERSIONS):
         raise InferError(f"api_version {version} is not known", code="bad-value")
-    _check_config(c, version)
     _check_layouts(c)
     aliases = []
     for alias in c.listed("output_operand_aliases"):
