@@ -180,8 +180,9 @@ def compare(
     Integers and pred agree exactly, NaN with NaN, an infinity with itself. Other floats may be off
     by `relative` of the wanted value plus `absolute`: by default what `tolerance` says, of the
     value and of the mean magnitude in the array, since sums that cancel are as inexact as what
-    they sum. Complex numbers are compared by their distance. sensitivity: the `spread` of results
-    for inputs and `nudged` inputs; floats may be off by a few times that, too.
+    they sum, and at least of the smallest normal number of the type. Complex numbers are compared
+    by their distance. sensitivity: the `spread` of results for inputs and `nudged` inputs; floats
+    may be off by a few times that, too.
     """
     assert got.shape == want.shape and got.dtype == want.dtype
     if not is_inexact(want.dtype):
@@ -197,7 +198,9 @@ def compare(
         if relative is None:
             relative = tolerance(want.dtype)
         if absolute is None:
-            absolute = relative * float(size.mean()) if size.size else 0.0
+            # A subnormal number is as inexact as the smallest normal one.
+            normal = float(ml_dtypes.finfo(want.dtype).smallest_normal)
+            absolute = relative * max(float(size.mean()), normal) if size.size else 0.0
         absolute += _PER_NUDGE * sensitivity
         off = np.where(finite, np.abs(g - w), np.inf)
         same = (off <= relative * size + absolute) | (g == w) | (_nan(g) & _nan(w))

@@ -63,3 +63,13 @@ def test_the_spread_is_of_finite_floats() -> None:
     a = np.array([1, np.inf, np.nan], np.float32)
     assert spread(a, np.array([1.5, 3, 4], np.float32)) == 0.5
     assert spread(np.arange(3), np.arange(3) + 1) == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64, ml_dtypes.bfloat16])
+def test_subnormal_numbers_are_as_inexact_as_the_smallest_normal_one(dtype: np.dtype) -> None:
+    info = ml_dtypes.finfo(dtype)
+    step = float(info.smallest_subnormal)
+    want = np.array([0, 3 * step], dtype)
+    assert compare((want + step).astype(dtype), want).same
+    assert not compare(want, want + dtype(info.smallest_normal)).same
+    assert not compare((want + step).astype(dtype), want, 0.0, 0.0).same
