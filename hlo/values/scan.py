@@ -91,7 +91,14 @@ class Scanner:
 
     def skip(self) -> None:
         """Move past white space and comments."""
-        m = self.gap.match(self.text, self.pos)
+        text, pos = self.text, self.pos
+        if text[pos : pos + 1] == " ":
+            pos += 1
+        # Most gaps are empty or one space, which takes no pattern.
+        if " " < text[pos : pos + 1] < "\x7f" and text[pos] != "/":
+            self.pos = pos
+            return
+        m = self.gap.match(text, pos)
         assert m
         self.pos = m.end()
 

@@ -76,6 +76,7 @@ class Converter:
         # Results of operations whose declared types nobody checks.
         self._untyped: set[Instruction] = set()
         # How the values that are quantized are.
+        self._has_quantized = "!quant." in source.text
         self._quantized: dict[Instruction, Quantization] = {}
         # How many words of 32 bits elided constants have.
         self._elided_words = 0
@@ -289,7 +290,7 @@ class Converter:
                                 code="undefined-operand", hint=hint)  # fmt: skip
             inst = known[int(index or 0)]
             is_checked = shape is not FUTURE and inst not in self._untyped
-            if quantization_of(shape) != self._quantized.get(inst):
+            if self._has_quantized and quantization_of(shape) != self._quantized.get(inst):
                 self.fail(op, f"%{name} is quantized in another way than its type says",
                           "operand-shape-mismatch")  # fmt: skip
             if is_checked and not compatible(inst.shape, storage(shape)):
@@ -306,7 +307,7 @@ class Converter:
         operands = self.operands(op, values)
         try:
             context = Context(self, b, op, operands, values)
-            if is_quantized([*op.operand_types, *op.result_types]):
+            if self._has_quantized and is_quantized([*op.operand_types, *op.result_types]):
                 made = quantized.append(context, handler)
             elif op.kind in _QUANTIZATIONS:
                 self.fail(op, "neither its operand nor its result is quantized", "type-mismatch")
@@ -350,8 +351,9 @@ class Converter:
             elif not (shape is FUTURE or compatible(inst.shape, storage(shape))):
                 self.fail(op, f"its result is {inst.shape.to_string(False)}, its type says "
                           f"{shape.to_string(False)}", "shape-mismatch")  # fmt: skip
-        for inst, shape in zip(results, declared, strict=False):
-            self._remember(inst, shape)
+        if self._has_quantized:
+            for inst, shape in zip(results, declared, strict=False):
+                self._remember(inst, shape)
         at = 0
         for name, n in op.results:
             values[name] = results[at : at + n]

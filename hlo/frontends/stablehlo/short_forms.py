@@ -54,32 +54,29 @@ class ShortFormReader(OperationReader):
         return is_here
 
     def _part(self, op: Op, declared: Declaration, part: str) -> None:
-        if part == "%":
-            self.operand(op)
-        elif part == "%*":
-            self.operands(op)
-        elif part == "%,":
-            while self.peek("%"):
-                self.operand(op)
-                self.expect(",")
-        elif part == "{}":
-            if self.peek("{"):
-                self.attributes(op)
+        read = _PARTS.get(part)
+        if read is not None:
+            read(self, op)
         elif part[0] == "@":
             op.attrs[part[1:]] = self.symbol()
         elif part[0] == "$":
             name = part[1:]
             op.attrs[name] = self._value(declared.attributes[name].kind, op)
-        elif part in _TYPES:
-            _TYPES[part](self, op)
-        elif part in _METHODS:
-            _METHODS[part](self, op)
         elif part.isalpha() and self.at(WORD):
             start, word = self.pos, self.match(WORD, repr(part))[0]
             if word != part:
                 self.fail(f"expected {part!r}, found {word!r}", start)
         else:
             self.expect(part)
+
+    def _operands_before_commas(self, op: Op) -> None:
+        while self.peek("%"):
+            self.operand(op)
+            self.expect(",")
+
+    def _attributes(self, op: Op) -> None:
+        if self.peek("{"):
+            self.attributes(op)
 
     # --- values of attributes -------------------------------------------------------------------
 
@@ -467,4 +464,13 @@ _METHODS: dict[str, _Method] = {
     "SHARDING": ShortFormReader._sharding,
     "WHILE": ShortFormReader._while,
     "WINDOW": ShortFormReader._window,
+}
+# What a part of a declaration's short form reads, but for words, symbols and attributes.
+_PARTS: dict[str, _Method] = {
+    "%": ShortFormReader.operand,
+    "%*": ShortFormReader.operands,
+    "%,": ShortFormReader._operands_before_commas,
+    "{}": ShortFormReader._attributes,
+    **_TYPES,
+    **_METHODS,
 }

@@ -201,11 +201,15 @@ class OperationReader(Cursor):
     def operand(self, op: Op) -> None:
         start = self.pos
         m = self.match(VALUE, "a value")
-        if not any(m[1] in scope for scope in self._scopes):
-            known = [f"%{name}" for scope in self._scopes for name in scope]
-            self.fail(f"there is no value %{m[1]} here", start, code="undefined-operand",
-                      hint=did_you_mean(f"%{m[1]}", known))  # fmt: skip
-        op.operands.append(m[1] + (f"#{m[2]}" if m[2] else ""))
+        name = m[1]
+        for scope in reversed(self._scopes):
+            if name in scope:
+                break
+        else:
+            known = [f"%{other}" for scope in self._scopes for other in scope]
+            self.fail(f"there is no value %{name} here", start, code="undefined-operand",
+                      hint=did_you_mean(f"%{name}", known))  # fmt: skip
+        op.operands.append(name + (f"#{m[2]}" if m[2] else ""))
         op.operand_starts.append(start)
 
     def operands(self, op: Op, closing: str = "") -> None:
