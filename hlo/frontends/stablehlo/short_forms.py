@@ -74,7 +74,7 @@ class ShortFormReader(OperationReader):
             self.operand(op)
             self.expect(",")
 
-    def _attributes(self, op: Op) -> None:
+    def _optional_attributes(self, op: Op) -> None:
         if self.peek("{"):
             self.attributes(op)
 
@@ -470,7 +470,7 @@ _PARTS: dict[str, _Method] = {
     "%": ShortFormReader.operand,
     "%*": ShortFormReader.operands,
     "%,": ShortFormReader._operands_before_commas,
-    "{}": ShortFormReader._attributes,
+    "{}": ShortFormReader._optional_attributes,
     **_TYPES,
     **_METHODS,
 }
