@@ -111,9 +111,10 @@ def _module_source(source: Source) -> Source:
     if len(modules) == 1:
         return modules[0].source
     if modules:
+        file = "FILE" if name == "<stdin>" else name
         raise HloError.at(
             "several-modules", f"{name} has {len(modules)} modules: {listed(modules)}",
-            hint=f"{name}#{modules[0].name or 1} is the first of them; hlo-opt and hlo-translate "
+            hint=f"{file}#{modules[0].name or 1} is the first of them; hlo-opt and hlo-translate "
             "take all with --split-input-file",
         )  # fmt: skip
     if not is_stablehlo(text) and (foreign := foreign_text(text, name)) is not None:

@@ -72,8 +72,8 @@ _TEXT: tuple[tuple[str, str, str], ...] = (
     (r"\s*(?:platform_name: \"|gpu_device_info \{\s+\w+:)",
      "XLA's description of a target machine", _OF_DUMP),
     (r"\s*\d{3}: k[A-Z]\w+\b", "XLA's sequence of thunks", _OF_DUMP),
-    (r"\s*(?:; ModuleID|source_filename = \"|target (?:datalayout|triple) = \")", "LLVM IR",
-     _OF_DUMP),
+    (r"\s*(?:; ModuleID|source_filename = \"|target (?:datalayout|triple) = \"|"
+     r"(?:define|declare) [^\n]*@[\w.\"]+\()", "LLVM IR", _OF_DUMP),
     (rf"{_SPACE}\.version \d+\.\d+\s", "PTX, assembly of NVIDIA's GPUs", _OF_DUMP),
     (rf"{_SPACE}\.(?:text|file|globl|section|intel_syntax|att_syntax|arch|amdgcn_target)\b",
      "assembly", _OF_DUMP),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 # Our passes, and the names of the same ones elsewhere: XLA's classes, LLVM, MLIR and others.
 _ALIASES = {
     "algsimp": "algebraic-simplifier algebraic-simplify algebra simplify simplifier instcombine "
@@ -49,6 +51,11 @@ _BY_ALIAS = {
 
 
 def hint_of(key: str) -> str | None:
-    """Return a hint for the name of a pass elsewhere, in lower case with underscores."""
+    """Return a hint for the name of a pass elsewhere, in lower case with underscores.
+
+    A slip of the pen in a longer name is forgiven.
+    """
     name = _BY_ALIAS.get(key.removesuffix("_pass").removeprefix("hlo_")) or _BY_ALIAS.get(key)
+    if name is None:
+        name = next(map(_BY_ALIAS.get, difflib.get_close_matches(key, _BY_ALIAS, 1, 0.9)), None)
     return None if name is None else f"did you mean {name!r}?"

@@ -363,8 +363,8 @@ def _warnings(
     times: Sequence[Sequence[float]], found: Estimate, precision: float, load: float, cpus: int
 ) -> Iterator[str]:
     if found.spread > precision:
-        reach = f"{found.spread:.1%}" if math.isfinite(found.spread) else "no bound"
-        yield f"the interval is wider than asked for: {reach}, not {precision:.1%}"
+        reach = f"{found.spread:.2%}" if math.isfinite(found.spread) else "no bound"
+        yield f"the interval is wider than requested: {reach}, not {precision:.2%}"
     if load > 0.5 * cpus:
         yield f"the machine was busy before: a load of {load:.1f} on {cpus} processors"
     for number, values in enumerate(times, 1):

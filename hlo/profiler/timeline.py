@@ -125,9 +125,10 @@ class MemoryTimeline:
         lines = [
             f"{self.module}: at most {bytes_text(self.peak_bytes)} live, at {self.peak_at}: "
             + ", ".join(f"{bytes_text(n)} {_SEVERAL[kind]}" for kind, n in kinds.items()),
-            f"allocated: {bytes_text(self.planned_bytes)}, including one "
-            f"{bytes_text(self.arena_bytes)} arena of temporaries",
+            f"allocated: {bytes_text(self.planned_bytes)}",
         ]
+        if self.arena_bytes:
+            lines[-1] += f", including one {bytes_text(self.arena_bytes)} arena of temporaries"
         if self.measured_bytes is not None:
             lines.append(f"measured in a run: {bytes_text(self.measured_bytes)}")
         return lines

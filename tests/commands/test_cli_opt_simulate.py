@@ -45,7 +45,7 @@ def test_defaults_are_printed_and_json_has_all() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("devices=12", "devices=12 is not a multiple of the module's 8 devices"),
+        ("devices=12", "the module's 8 devices (8 replicas x 1 partition)"),
         ("devices=0", "'0' is not a whole number from 1 to 65536"),
         ("devices=many", "'many' is not a whole number"),
         ("topology=star", "unknown topology star"),

@@ -98,6 +98,49 @@ def test_xla() -> None:
     assert run("twice.hlo", "--first-divergence=xla", *_FAST).exit_code == 0
 
 
+# As XLA dumps them. It aborts on a fusion without layouts, and ended the process at a call of
+# LAPACK that jaxlib had not loaded.
+_OPTIMIZED = """HloModule optimized
+
+fused {
+  p = f32[16,4,8]{2,1,0} parameter(0)
+  t = f32[4,16,8]{2,1,0} transpose(p), dimensions={1,0,2}
+  b = f32[8,4,16]{0,2,1} bitcast(t)
+  ROOT n = f32[8,4,16]{0,2,1} negate(b)
+}
+
+ENTRY e {
+  x = f32[16,4,8]{2,1,0} parameter(0)
+  f = f32[8,4,16]{0,2,1} fusion(x), kind=kLoop, calls=fused
+  ROOT c = f32[4,128]{1,0} bitcast(f)
+}
+"""
+_LAPACK = """HloModule lapack
+
+ENTRY e {
+  x = f32[2,2]{0,1} constant({{4,1},{1,4}})
+  ROOT c = (f32[2,2]{0,1}, s32[]) custom-call(x), custom_call_target="lapack_spotrf_ffi",
+    operand_layout_constraints={f32[2,2]{0,1}}, api_version=API_VERSION_TYPED_FFI,
+    backend_config={uplo = 76 : ui8}
+}
+"""
+
+
+@pytest.mark.parametrize("text", [_OPTIMIZED, _LAPACK])
+def test_xla_takes_what_it_dumps(text: str) -> None:
+    Path("dump.hlo").write_text(text)
+    result = run("dump.hlo", "--first-divergence=xla", *_FAST)
+    assert (result.exit_code, result.stdout) == (0, "dump.hlo: no divergence\n")
+
+
+def test_the_other_module_may_be_one_of_several() -> None:
+    Path("log.md").write_text(
+        "".join(f"```\n{Path(name).read_text()}\n```\n" for name in ("m.hlo", "twice.hlo"))
+    )
+    result = run("twice.hlo", "--first-divergence=log.md#t", *_FAST)
+    assert (result.exit_code, result.stdout) == (0, "twice.hlo: no divergence\n")
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [

@@ -224,6 +224,7 @@ def test_supported_extensions() -> None:
             "'assm' is unknown; --list-stages shows all. Did you mean 'asm'?",
         ),
         ("hlo-opt", "--print=canon", "Did you mean 'canonical'?"),
+        ("hlo-opt", "--verify=loose", "'loose' is not one of 'strict', 'lenient'."),
     ],
 )
 def test_what_may_be_meant(command: str, flag: str, words: str) -> None:

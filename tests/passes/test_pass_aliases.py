@@ -25,6 +25,7 @@ def test_aliases_are_of_passes_and_are_not_passes() -> None:
         ("instcombine", "algsimp"), ("licm", "while-loop-invariant-code-motion"),
         ("gvn", "cse"), ("dead_code_elimination", "dce"), ("inline", "call-inliner"),
         ("hlo-rematerialization", "rematerialization"), ("tuple-simplifyer", "tuple-simplifier"),
+        ("algebraic-simplifer", "algsimp"),
     ],
 )  # fmt: skip
 def test_the_hint_names_the_pass_that_is_meant(name: str, meant: str) -> None:

@@ -60,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"lenient", "runtime", "compiler", "gpu"},
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
-    | {"lenient", "codegen", "runtime", "compiler", "reports"},
+    | {"lenient", "expansions", "codegen", "runtime", "compiler", "reports"},
     "editor": _IR | {"verifier", "analysis", "frontends", "io"},
     "builder": {"frontends"},
     "client": _IR

@@ -50,6 +50,7 @@ _SEPARATOR = "// -----"
 _REPORTS = ("--stats", "--memory", "--signature", "--cost")
 # Reads a module. Raises HloError.
 Load = Callable[[], "Module"]
+_STRICTNESS = ("strict", "lenient")
 _VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
 
 
@@ -59,6 +60,13 @@ class _OptTool(Tool):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj, rest = DebugOptions.take(args)
         # A flag that may have a value: what follows it is the file.
+        for arg in rest:
+            name, equals, value = arg.lstrip("-").partition("=")
+            if name == "verify" and equals and arg.startswith("-") and value not in _STRICTNESS:
+                known = ", ".join(map(repr, _STRICTNESS))
+                raise click.UsageError(
+                    f"Invalid value for '--verify': {value!r} is not one of {known}.", ctx
+                )
         rest = [_VERIFY.get(arg.lstrip("-"), arg) for arg in rest]
         return super().parse_args(ctx, rest)
 

@@ -113,6 +113,7 @@ class DivergenceFlags:
         from hlo.debug.divergence.sides import left_side, make_side, side_of
         from hlo.debug.trace.record import Trace
         from hlo.frontends.sources import read_module
+        from hlo.io.module_files import file_and_module
 
         from ..command_line.common import read_source, tell
 
@@ -126,7 +127,7 @@ class DivergenceFlags:
             if found is not None:
                 return found, None
             spec = "reference"
-        if spec == "-" or spec.endswith(_MODULES) or Path(spec).is_file():
+        if spec == "-" or spec.endswith(_MODULES) or Path(file_and_module(spec)[0]).is_file():
             other = read_module(*read_source(spec))
             filler = job.filler()
             if filler is not None:

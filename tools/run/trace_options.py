@@ -137,6 +137,7 @@ class TraceFlags:
         from hlo.debug.trace.stored import STORED_ONLY
         from hlo.debug.trace.tracing import trace_values
         from hlo.io.files import write_text
+        from hlo.ir.computation import counted
 
         assert self.trace is not None
         whole = self.trace.endswith(".npz")
@@ -153,7 +154,7 @@ class TraceFlags:
             trace.save(self.trace)
         else:
             write_text(self.trace, json.dumps(report["trace"], indent=1) + "\n")
-        return Inspection(f"{len(trace.values)} values in {self.trace}\n", report)
+        return Inspection(f"{counted(len(trace.values), 'value')} in {self.trace}\n", report)
 
 
 def _table(trace: Trace) -> str:

@@ -22,6 +22,7 @@ from hlo.analysis.simulation.topology import Numbers, Topology
 from hlo.analysis.trips import trip_count
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
+from hlo.ir.computation import counted
 from hlo.ops.collective.device_groups import all_groups
 
 # Instructions that one run may take; loops whose iterations are alike take two or three.
@@ -91,8 +92,8 @@ def copies_of(module: Module, devices: int) -> int:
     if devices % own:
         raise HloError.at(
             "bad-value",
-            f"devices={devices} is not a multiple of the module's {own} devices ({replicas} "
-            f"replicas x {partitions} partitions)",
+            f"devices={devices} is not a multiple of the module's {own} devices "
+            f"({counted(replicas, 'replica')} x {counted(partitions, 'partition')})",
             None, f"devices={own} runs it as it is; a multiple of that adds replicas",
         )  # fmt: skip
     return devices // own

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.ir import Module
+from hlo.expansions import Draft
+from hlo.ir import Computation, Instruction, Module
+from hlo.passes import Rewrites
+from hlo.passes.expand._inline import expand_instructions
+from hlo.passes.registry import find_pass
+from hlo.values.layout.bitcasts import is_order, layout_of
+from hlo.values.types import array
 
 
 def need_xla() -> None:
@@ -33,16 +39,18 @@ def runner() -> Callable[..., Any]:
     import jax
     import jaxlib._hlo
     import jaxlib.xla_client
+    from jax._src.lax.linalg import initialize_lapack
     from jaxlib import _jax
 
     jax.config.update("jax_enable_x64", True)
     device = jax.devices("cpu")[0]
+    initialize_lapack()  # its calls end the process otherwise
     devices = jaxlib.xla_client.DeviceList((device,))
     ready: dict[Module, Any] = {}
 
     def compiled(module: Module) -> Any:
         try:
-            parsed = jaxlib._hlo.hlo_module_from_text(str(module))
+            parsed = jaxlib._hlo.hlo_module_from_text(str(_without_layouts(module)))
             computation = jaxlib._hlo.XlaComputation(parsed.as_serialized_hlo_module_proto())
             text = _jax.mlir.xla_computation_to_mlir_module(computation)
             options = jaxlib.xla_client.CompileOptions()
@@ -62,6 +70,37 @@ def runner() -> Callable[..., Any]:
         return _nested(module.entry.result_shape, found)
 
     return run
+
+
+def _without_layouts(module: Module) -> Module:
+    """Return a copy without fusions and bitcasts, for which XLA needs layouts.
+
+    MLIR, in which XLA takes the module, has none: XLA aborts on a fusion without them, and refuses
+    the bitcasts.
+    """
+    module = module.clone()
+    rewrites = Rewrites()
+    find_pass("defuser").run(module, {}, rewrites)
+    expand_instructions(module, rewrites, "xla.bitcast", ["bitcast"], _bitcast)
+    return module
+
+
+def _bitcast(inst: Instruction) -> Computation | None:
+    """Return a bitcast as transposes and a reshape of the dimensions as they are in memory."""
+    before, after = inst.operands[0].array_shape, inst.array_shape
+    if not (is_order(before) and is_order(after)) or before.is_dynamic or after.is_dynamic:
+        return None
+    if before.element_type != after.element_type:
+        return None
+    d = Draft(inst)
+    (x,) = d.parameters
+    order = layout_of(before).minor_to_major[::-1]
+    target = layout_of(after).minor_to_major[::-1]
+    rows = d.op("transpose", x, dimensions=order)
+    sizes = [after.dims[i] for i in target]
+    rows = d.op("reshape", rows, shape=array(after.element_type, sizes))
+    back = [target.index(i) for i in range(after.rank)]
+    return d.done(d.op("transpose", rows, shape=after, dimensions=back))
 
 
 def _leaves(value: Any) -> list[Any]:

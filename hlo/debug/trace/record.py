@@ -172,6 +172,11 @@ class Trace:
     def load(cls, path: str | Path) -> Self:
         """Return a trace that `save` wrote. Raises HloError for a file that is none."""
         arrays = read_npz(path)
+        if _INDEX not in arrays:
+            raise HloError.at(
+                "bad-file", f"{path} is not a trace: it has no array {_INDEX!r}",
+                hint="hlo-run --trace=OUT.npz writes one",
+            )  # fmt: skip
         try:
             index = json.loads(bytes(arrays[_INDEX]))
             if index["version"] != _VERSION:

@@ -101,7 +101,7 @@ def test_file(tmp_path: Path) -> None:
         assert a.array is not None and b.array is not None and a.array.dtype == b.array.dtype
         np.testing.assert_array_equal(a.array, b.array)
     np.savez(tmp_path / "other.npz", x=np.ones(2))
-    with pytest.raises(hlo.HloError, match="is not a trace"):
+    with pytest.raises(hlo.HloError, match="is not a trace: it has no array"):
         Trace.load(tmp_path / "other.npz")
 
 

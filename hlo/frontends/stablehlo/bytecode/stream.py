@@ -6,6 +6,7 @@ import struct
 from typing import NoReturn
 
 from hlo.errors import TextError
+from hlo.ir.computation import counted
 
 ALIGNED = 0x80
 
@@ -34,7 +35,7 @@ class Stream:
     def take(self, size: int) -> bytes:
         start = self.pos
         if size > self.end - start:
-            fail(f"{size} bytes are expected, {self.end - start} are left", start)
+            fail(f"expected {counted(size, 'byte')}, found {self.end - start}", start)
         self.pos = start + size
         return self.data[start : start + size]
 
