@@ -163,6 +163,18 @@ def test_regions_take_what_they_use_from_outside() -> None:
     assert count == 3
 
 
+@pytest.mark.parametrize("around", ["{}", "module @m {{\n{}}}"])
+def test_a_mesh_in_generic_form_before_a_function(around: str) -> None:
+    text = """\
+"sdy.mesh"() <{mesh = #sdy.mesh<["x"=2]>, sym_name = "mesh"}> : () -> ()
+func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}
+"""
+    module = hlo.from_stablehlo(around.format(text))
+    assert "{devices=[2]<=[2]}" in str(module)
+
+
 def test_functions_and_their_attributes() -> None:
     text = """
     #loc = loc("x.py")

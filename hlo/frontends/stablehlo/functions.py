@@ -83,8 +83,16 @@ class Parser(ShortFormReader):
             if self.accept("attributes"):
                 program.attrs = self._of_dialects()
             self.expect("{")
+        self._members(program, wrapped)
+        self.location()
+        return program
+
+    def _members(self, program: Program, wrapped: bool) -> None:
+        """Read functions and meshes to the end of their module, which braces may mark."""
         while not (self.accept("}") if wrapped else self.at_end()):
-            if self.accept("sdy.mesh"):
+            if self.peek('"'):
+                self._add(self.operation(), program)
+            elif self.accept("sdy.mesh"):
                 name = self.symbol()
                 self.expect("=")
                 program.meshes[name] = self._mesh()
@@ -92,10 +100,8 @@ class Parser(ShortFormReader):
                 self.location()
             else:
                 program.functions.append(self._function())
-                if not wrapped:
-                    self._definitions()
-        self.location()
-        return program
+            if not wrapped:
+                self._definitions()
 
     def _mesh(self) -> Tagged:
         """Read `<["x"=2]>`, with or without `#sdy.mesh`, or an alias of it."""
@@ -109,21 +115,29 @@ class Parser(ShortFormReader):
 
     def _generic_module(self) -> Program:
         """Parse the generic form, in which modules and functions are operations like all others."""
-        whole = self.operation()
-        is_module = whole.name == "builtin.module"
-        ops = whole.regions[0].ops if whole.regions and is_module else [whole]
-        program = Program(str(whole.attrs.get("sym_name", "")), whole.attrs if is_module else {})
-        for op in ops:
-            if op.name == "sdy.mesh":
-                mesh = op.attrs.get("mesh")
-                if not isinstance(mesh, Tagged):
-                    self.fail("sdy.mesh without its axes", op.start)
-                program.meshes[str(op.attrs.get("sym_name", ""))] = mesh
-            elif op.name == "func.func" and op.regions:
-                program.functions.append(self._generic_function(op))
-            else:
-                self.fail(f"expected a function, found {op.name}", op.start)
+        first = self.operation()
+        if first.name != "builtin.module":
+            program = Program("", {})
+            self._add(first, program)
+            self._definitions()
+            self._members(program, wrapped=False)
+            return program
+        program = Program(str(first.attrs.get("sym_name", "")), first.attrs)
+        for op in first.regions[0].ops if first.regions else ():
+            self._add(op, program)
         return program
+
+    def _add(self, op: Op, program: Program) -> None:
+        """Add a mesh or a function in generic form to what was read."""
+        if op.name == "sdy.mesh":
+            mesh = op.attrs.get("mesh")
+            if not isinstance(mesh, Tagged):
+                self.fail("sdy.mesh without its axes", op.start)
+            program.meshes[str(op.attrs.get("sym_name", ""))] = mesh
+        elif op.name == "func.func" and op.regions:
+            program.functions.append(self._generic_function(op))
+        else:
+            self.fail(f"expected a function, found {op.name}", op.start)
 
     def _generic_function(self, op: Op) -> Function:
         block = op.regions[0]
