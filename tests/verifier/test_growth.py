@@ -8,6 +8,7 @@ has to end before `watched` calls it a hang.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -203,20 +204,42 @@ def test_an_array_without_elements_becomes_no_long_constant() -> None:
     assert "constant" not in str(hlo.optimize(module))
 
 
-def test_calls_that_double_are_not_copied_without_end() -> None:
-    module = parse(calls(40))
+def maps(n: int) -> str:
+    text = calls(n).replace("f32[2]", "f32[]").replace("call(", "map(")
+    return text.replace("{ p = f32[] parameter(0) }", "{ p = f32[] parameter(0)\n n = negate(p) }")
+
+
+def conditionals(n: int) -> str:
+    text = calls(n).replace("parameter(0)\n", "parameter(0)\n  t = pred[] constant(true)\n")
+    text = text.replace("call(", "conditional(t, ")
+    branches = r"\1, \1), true_computation=\2, false_computation=\2"
+    return re.sub(r"(\w)\), to_apply=(c\d+)", branches, text)
+
+
+@pytest.mark.parametrize(
+    ("make", "opcode", "inliner"),
+    [
+        (calls, "call", "call-inliner"),
+        (maps, "map", "map-inline"),
+        (conditionals, "conditional", "simplify-conditional"),
+    ],
+)
+def test_calls_that_double_are_not_copied_without_end(
+    make: Make, opcode: str, inliner: str
+) -> None:
+    module = parse(make(40))
     codes: list[str] = []
 
     def check() -> None:
-        hlo.optimize(module, passes="call-inliner", inplace=True)
+        hlo.optimize(module, passes=inliner, inplace=True)
         hlo.compile(module, cache=False)
 
     assert watched(check, lambda e: codes.append(e.code)) is None
     assert codes == ["too-large"]
-    assert any(i.opcode == "call" for i in module.entry)
-    few = parse(calls(10))
-    few = hlo.optimize(few, passes="call-inliner")
-    assert not any(i.opcode == "call" for i in few.entry)
+    assert any(i.opcode == opcode for i in module.entry)
+    few = parse(make(8))
+    few = hlo.optimize(few, passes=inliner)
+    assert not any(i.opcode == opcode for i in few.entry)
 
 
 @pytest.mark.parametrize("change", [plain, without_buffers])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls, inline
+from hlo.passes.control_flow._growth import grows_too_large
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-
-# Calls of computations that call others are copies of copies. What would have more instructions
-# than this is not compiled either, and all passes would work on the copies.
-_MAX_INSTRUCTIONS = 1_000_000
 
 
 @module_pass
@@ -22,7 +19,7 @@ def call_inliner(module: Module, rewrites: Rewrites, *, single_call_site: bool =
     computations of other threads, and all calls if a computation would grow to a million
     instructions.
     """
-    if _is_endless(module):
+    if grows_too_large(module):
         return
     calls = Calls(module)
     # Callers first: what is copied has not grown by copies of its own, and each is made once.
@@ -34,17 +31,6 @@ def call_inliner(module: Module, rewrites: Rewrites, *, single_call_site: bool =
                 continue
             if rewrites.allow("call_inliner", inst):
                 todo += inline_call(inst, calls)
-
-
-def _is_endless(module: Module) -> bool:
-    """True when a computation, with copies for its calls and for those in them, is too large."""
-    sizes: dict[Computation, int] = {}
-    for comp in module.callees_first():
-        called = (i.called_computations[0] for i in comp if i.opcode == "call")
-        sizes[comp] = len(comp) + sum(sizes[callee] for callee in called)
-        if sizes[comp] > _MAX_INSTRUCTIONS:
-            return True
-    return False
 
 
 def inline_call(inst: Instruction, calls: Calls) -> list[Instruction]:

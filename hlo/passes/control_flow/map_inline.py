@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ops import Trait
+from hlo.passes.control_flow._growth import grows_too_large
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
@@ -15,8 +16,12 @@ _RULES = RuleSet("map_inline")
 
 @module_pass
 def map_inline(module: Module, rewrites: Rewrites) -> None:
-    """Inline maps as operations on whole arrays, where possible."""
-    _RULES.apply(module, rewrites)
+    """Inline maps as operations on whole arrays, where possible.
+
+    None is inlined if a computation would grow to a million instructions.
+    """
+    if not grows_too_large(module):
+        _RULES.apply(module, rewrites)
 
 
 @_RULES.rule("map", "map(x, y, ...; f) = f(x, y, ...), when f is of elementwise operations")

@@ -16,6 +16,7 @@ from hlo.passes.control_flow._branches import (
     select_branch,
     with_branches,
 )
+from hlo.passes.control_flow._growth import grows_too_large
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
@@ -32,7 +33,8 @@ def simplify_conditional(module: Module, rewrites: Rewrites) -> None:
 
     Branches are alike when they compute the same of the same argument. Elements of a result that
     nothing uses, or that are equal in each branch, are not returned; elements of an argument that a
-    branch does not use are not passed.
+    branch does not use are not passed. No branch is inlined if a computation would grow to a
+    million instructions.
     """
     changed = any(i.opcode == "conditional" for i in module.instructions())
     while changed:
@@ -42,6 +44,7 @@ def simplify_conditional(module: Module, rewrites: Rewrites) -> None:
 class _Simplifier:
     def __init__(self, module: Module, rewrites: Rewrites) -> None:
         self._module = module
+        self._inlines = not grows_too_large(module)
         self._calls = Calls(module)
         self._effects = Effects()
         self._congruence = Congruence()
@@ -70,7 +73,7 @@ class _Simplifier:
         if known is None and self._are_alike(inst):
             known = 0
         # What a branch does to the outside comes when its turn is, which copies would not know.
-        if known is not None and not self._effects.has_side_effect(inst):
+        if self._inlines and known is not None and not self._effects.has_side_effect(inst):
             if not self._rewrites.allow("simplify_conditional.known", inst):
                 return False
             root, built = inline(branches_of(inst)[known], [inst.operands[1 + known]], inst)
