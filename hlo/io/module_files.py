@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hlo.errors import Source
+from hlo.errors import HloError, Source
 from hlo.io.compressed import unpacked
 from hlo.io.excerpts import modules_in, modules_of, only, select
 from hlo.io.files import decode, named_file, read_bytes
@@ -51,6 +51,12 @@ def read_file(path: str | Path) -> tuple[bytes, str]:
     data = unpacked(read_bytes(name), name)
     if not wanted:
         return data, name
+    if is_proto(data) or is_mlir_bytecode(data):
+        raise HloError.at(
+            "unknown-module",
+            f"#{wanted} selects a module in a text; {name} is binary and has one module",
+            hint=f"leave out #{wanted}",
+        )
     source = Source(name, decode(data, name))
     return only(source, select(source, wanted)).encode(), name
 

@@ -206,6 +206,15 @@ def test_what_is_selected_runs_from_the_cache_as_itself(tmp_path: Path) -> None:
         assert first != second
 
 
+@pytest.mark.parametrize("data", [b"ML\xefR\rStableHLO\0", b"\x0a\x04\x0a\x02\xff\x01"])
+def test_nothing_is_selected_in_a_binary_file(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(data)
+    with pytest.raises(hlo.HloError, match=r"x\.bin is binary and has one module") as e:
+        hlo.load(f"{path}#main")
+    assert (e.value.code, e.value.diagnostics[0].hint) == ("unknown-module", "leave out #main")
+
+
 def test_a_selection_that_is_not_there_lists_what_is(tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text(_TWO)
