@@ -42,7 +42,6 @@ def runner() -> Callable[..., Any]:
     from jax._src.lax.linalg import initialize_lapack
     from jaxlib import _jax
 
-    jax.config.update("jax_enable_x64", True)
     device = jax.devices("cpu")[0]
     initialize_lapack()  # its calls end the process otherwise
     devices = jaxlib.xla_client.DeviceList((device,))
@@ -64,7 +63,8 @@ def runner() -> Callable[..., Any]:
         if program is None:
             program = ready[module] = compiled(module)
         leaves = [leaf for value in values for leaf in _leaves(value)]
-        buffers = [jax.device_put(a, device) for a in leaves]
+        with jax.enable_x64(True):  # 64 bits are kept here, and JAX's setting is the caller's
+            buffers = [jax.device_put(a, device) for a in leaves]
         results = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
         found = iter([np.asarray(r[0]) for r in results])
         return _nested(module.entry.result_shape, found)

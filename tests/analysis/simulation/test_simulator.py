@@ -143,7 +143,7 @@ def test_further_replicas() -> None:
       ROOT y = f32[256,128] all-gather(x), replica_groups={}, dimensions={0}"""
     with pytest.raises(HloError, match="the shape of y depends on the number of replicas"):
         run(gather, header="replica_count=2", devices=4)
-    with pytest.raises(HloError, match="devices=3: the module is for 2 devices"):
+    with pytest.raises(HloError, match="devices=3 is not a multiple of the module's 2 devices"):
         run(body, header="replica_count=2", devices=3)
 
 

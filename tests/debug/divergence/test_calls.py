@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -267,3 +268,10 @@ def test_what_is_sent_by_a_module_without_results_is_compared() -> None:
     found = hlo.first_divergence(module, VALUES[0], against=wrong, backend="reference")
     assert found is not None and found.instruction == "z"
     assert hlo.first_divergence(module, VALUES[0], against="reference{passes=default}") is None
+
+
+def test_xla_as_a_machine_leaves_the_types_of_jax_as_they_are() -> None:
+    x = np.array([1.0, 2.0**-40])
+    text = "HloModule m ENTRY e { x = f64[2] parameter(0) ROOT y = f64[2] add(x, x) }"
+    assert hlo.first_divergence(hlo.parse(text), x, against="xla") is None
+    assert jax.numpy.asarray(x).dtype == np.float32
