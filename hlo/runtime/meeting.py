@@ -7,12 +7,12 @@ goes up by the size of the group each time, so that nothing is ever reset. A gro
 meetings, taken in turn, for collectives that start before earlier ones end; where a member comes
 to one whose last call it has not ended yet, it ends that one first.
 
-A wait spins, then sleeps for longer and longer, an eighth of the time it has taken so far; on a
-busy machine a yield would take longer, since it lets all others have a turn. Long waits for others
-to come say so in the state of their device, where `rendezvous` finds deadlocks, and look whether to
-go on (`hlo.poll`). One that has to end takes back its arrival, if it is not too late; if it is, all
-members are there, and it does its share first. So nobody reads operands of a call that has ended
-early.
+A wait spins, then sleeps for longer and longer, an eighth of the time it has taken so far, up to a
+limit that grows with the group; on a busy machine a yield would take longer, since it lets all
+others run. Long waits for others to come say so in the state of their device, where `rendezvous`
+finds deadlocks, and look whether to go on (`hlo.poll`). One that has to end takes back its arrival,
+if it is not too late; if it is, all members are there, and it does its share first. So nobody reads
+operands of a call that has ended early.
 
 These functions are LLVM IR, so that no compiler is needed where the package is installed.
 """
@@ -47,7 +47,9 @@ MISMATCHED, FAILED, NO_GROUP, NO_DEVICES = 1, 2, 3, 4
 # What stands in an entry in place of a place: results are zeros, and the last two errors.
 ZEROS_PLACE, NO_GROUP_PLACE, NO_DEVICES_PLACE = -1, -NO_GROUP, -NO_DEVICES
 
-_FIRST_SLEEP, _LONGEST_SLEEP = 10, 1000  # microseconds
+# Microseconds. The more members sleep, the longer they do: a thousand that wake every millisecond
+# keep a few processors from all other work.
+_FIRST_SLEEP, _LONGEST_SLEEP, _LONGEST_SLEEP_PER_MEMBER = 10, 1000, 16
 
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64 }"
 _OP = (
@@ -129,9 +131,12 @@ no:
 
 ; Wait until a counter has reached a value. With a device, which waits for others to come, look from
 ; time to time whether to go on; %own is where the call is published.
-define internal void @await(ptr %counter, i64 %target, i64 %spins, ptr %device, i64 %number,
-                            ptr %meeting, ptr %own) nounwind {{
+define internal void @await(ptr %counter, i64 %target, i64 %members, i64 %spins, ptr %device,
+                            i64 %number, ptr %meeting, ptr %own) nounwind {{
 entry:
+  %crowd = mul i64 %members, {_LONGEST_SLEEP_PER_MEMBER}
+  %crowded = icmp sgt i64 %crowd, {_LONGEST_SLEEP}
+  %longest = select i1 %crowded, i64 %crowd, i64 {_LONGEST_SLEEP}
   %shown = add i64 %number, 1
   %comes = icmp ne ptr %device, null
 {_at("epoch", "%device", EPOCH)}
@@ -178,8 +183,8 @@ nap:
   call void @rest(i64 %time)
   %eighth = lshr i64 %time, 3
   %longer = add i64 %time, %eighth
-  %most = icmp sgt i64 %longer, {_LONGEST_SLEEP}
-  %next = select i1 %most, i64 {_LONGEST_SLEEP}, i64 %longer
+  %most = icmp sgt i64 %longer, %longest
+  %next = select i1 %most, i64 %longest, i64 %longer
   %later = load atomic i64, ptr %counter seq_cst, align 8
   %ended = icmp sge i64 %later, %target
   br i1 %ended, label %told, label %sleep
@@ -224,8 +229,8 @@ entry:
 {_field("op", _CALL, "%call", 2, "ptr")}
 {_field("number", _OP, "%op", 5, "i32")}
   %index = sext i32 %number to i64
-  call void @await(ptr %meeting, i64 %target, i64 %spins, ptr %device, i64 %index, ptr %meeting,
-                   ptr %own)
+  call void @await(ptr %meeting, i64 %target, i64 %n, i64 %spins, ptr %device, i64 %index,
+                   ptr %meeting, ptr %own)
 {_at("error", "%device", ERROR)}
 {_at("detail", "%device", DETAIL)}
 {_at("other", "%device", OTHER)}
@@ -286,7 +291,8 @@ end:
   %status = phi i32 [ 0, %go ], [ %did, %failed ], [ 1, %mismatch ]
   %jumped = phi i32 [ %early, %go ], [ %early, %failed ], [ 0, %mismatch ]
   %counted = atomicrmw add ptr %finished, i64 1 seq_cst
-  call void @await(ptr %finished, i64 %target, i64 %spins, ptr null, i64 0, ptr null, ptr null)
+  call void @await(ptr %finished, i64 %target, i64 %n, i64 %spins, ptr null, i64 0,
+                   ptr null, ptr null)
   store atomic ptr null, ptr %own seq_cst, align 8
   %stop = icmp ne i32 %jumped, 0
   br i1 %stop, label %jump, label %done
@@ -482,7 +488,8 @@ open:
 late:
 {_at("finished", "%meeting", FINISHED)}
   %counted = atomicrmw add ptr %finished, i64 1 seq_cst
-  call void @await(ptr %finished, i64 %target, i64 0, ptr null, i64 0, ptr null, ptr null)
+  call void @await(ptr %finished, i64 %target, i64 %n, i64 0, ptr null, i64 0, ptr null,
+                   ptr null)
   br label %clear
 clear:
   store atomic ptr null, ptr %own seq_cst, align 8

@@ -13,6 +13,7 @@ from hlo.codegen.pipeline import emit_program
 from hlo.codegen.targets.cpu import cpu_target
 from tests.generators.exchanges import generate_exchange
 from tests.harness.devices import assert_equal, run_here
+from tests.harness.processes import HANG_S
 from tests.sweeps.compare_exchanges import outcome, same
 
 ADD = "add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }\n"
@@ -172,3 +173,14 @@ ENTRY e {{ x = f32[2] parameter(0)  i = s32[] constant(0)  s = (s32[], f32[2]) t
     values = np.arange(16, dtype=np.float32).reshape(8, 2)
     # 200 steps around a ring of 8 end where they began.
     assert_equal(run_here((text, (8, 1), [values]), "compiled"), [[v] for v in values])
+
+
+def test_many_devices_on_few_processors_leave_each_other_time() -> None:
+    """Those that wait sleep for so long that the last ones come."""
+    count = 800
+    module = hlo.parse(f"""HloModule m, replica_count={count}
+{ADD}ENTRY e {{ x = f32[] parameter(0)
+  ROOT r = f32[] all-reduce(x), replica_groups={{}}, to_apply=add }}""")
+    client = hlo.Client(count, cache=False)
+    results = client.execute_replicated(module, [[np.float32(1)]] * count, timeout=HANG_S)
+    assert [float(client.transfer(r).value) for r in results] == [count] * count
