@@ -4,9 +4,9 @@ A module keeps its positions: errors have lines and columns of the file that it 
 """
 
 from hlo.io.excerpts.excerpt import Excerpt
-from hlo.io.excerpts.find import Found, listed, modules_in, modules_of, only, select
+from hlo.io.excerpts.find import EmbeddedModule, listed, modules_in, modules_of, only, select
 
-__all__ = ["Excerpt", "Found", "listed", "modules_in", "modules_of", "only", "select"]
+__all__ = ["EmbeddedModule", "Excerpt", "listed", "modules_in", "modules_of", "only", "select"]
 
 
 def __dir__() -> list[str]:

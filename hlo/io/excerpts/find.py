@@ -37,7 +37,7 @@ _SEPARATOR = re.compile(r"^// -{5,}[ \t]*\r?$\n?", re.M)
 
 
 @dataclass(frozen=True)
-class Found:
+class EmbeddedModule:
     """A module in a file.
 
     Attributes:
@@ -58,7 +58,7 @@ class Found:
         return self.source.line_column(len(text) - len(text.lstrip()))[0]
 
 
-def modules_in(source: Source) -> list[Found]:
+def modules_in(source: Source) -> list[EmbeddedModule]:
     """Return the modules that are inside of other text, in order; none for a text that is one."""
     text = source.text
     if _IS_HLO.match(text) or is_stablehlo(text):
@@ -66,11 +66,11 @@ def modules_in(source: Source) -> list[Found]:
     if "\x1b" in text:
         source = _without_colours(source)
         if _IS_HLO.match(source.text) or is_stablehlo(source.text):
-            return [Found(_name(source.text), source, 0, len(text))]
+            return [EmbeddedModule(_name(source.text), source, 0, len(text))]
     return list(_modules(source))
 
 
-def modules_of(source: Source) -> list[Found]:
+def modules_of(source: Source) -> list[EmbeddedModule]:
     """Return all modules of a file: those inside of other text, or those between separators."""
     if inside := modules_in(source):
         return inside
@@ -79,18 +79,18 @@ def modules_of(source: Source) -> list[Found]:
         end = m.start() if m else len(text)
         if text[at:end].strip():
             piece = Excerpt(source, [(at, text[at:end])])
-            found.append(Found(_name(piece.text), piece, at, end))
+            found.append(EmbeddedModule(_name(piece.text), piece, at, end))
         at = m.end() if m else end
     return found
 
 
-def only(source: Source, wanted: Found) -> str:
+def only(source: Source, wanted: EmbeddedModule) -> str:
     """Return the text of one module of a file, on the lines and columns that it has there."""
     line, column = source.line_column(wanted.start)
     return "\n" * (line - 1) + " " * (column - 1) + source.text[wanted.start : wanted.end]
 
 
-def select(source: Source, wanted: str) -> Found:
+def select(source: Source, wanted: str) -> EmbeddedModule:
     """Return the module of a name in a file, or of a number from 1 on. Raises HloError."""
     modules = modules_of(source)
     for found in modules:
@@ -104,7 +104,7 @@ def select(source: Source, wanted: str) -> Found:
     )  # fmt: skip
 
 
-def listed(modules: Sequence[Found]) -> str:
+def listed(modules: Sequence[EmbeddedModule]) -> str:
     """Return the modules of a file for a message: names, or numbers, and lines."""
     shown = [f"{m.name or n} (line {m.line})" for n, m in enumerate(modules[:8], 1)]
     return ", ".join(shown) + (", ..." if len(modules) > 8 else "")
@@ -120,7 +120,7 @@ def _without_colours(source: Source) -> Excerpt:
     return Excerpt(source, pieces)
 
 
-def _modules(source: Source) -> Iterator[Found]:
+def _modules(source: Source) -> Iterator[EmbeddedModule]:
     text, at = source.text, 0
     while start := _START.search(text, at):
         at = start.end()
@@ -133,7 +133,7 @@ def _modules(source: Source) -> Iterator[Found]:
             at = max(at, end)
             if isinstance(source, Excerpt):
                 begin, end = source.to_file(begin), source.to_file(end)
-            yield Found(_name(excerpt.text), excerpt, begin, end)
+            yield EmbeddedModule(_name(excerpt.text), excerpt, begin, end)
 
 
 def _begun(text: str, start: re.Match[str]) -> tuple[int, int, list[Piece]] | None:
