@@ -349,7 +349,7 @@ def interpret(
         check_timeout(timeout)
     module = verified(module, verify)
     if elided := elided_constants(module):
-        constants.warn_of_elided([inst.name for inst in elided], 3)
+        constants.warn_of_elided([inst.name for inst in elided])
     trees = module.usable_trees
     values = bind_call(parameters_of(module), args, named, trees)
     return given_by(trees, run_values(module, values, host, timeout))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,10 +54,19 @@ def elided_text(names: Sequence[str]) -> str:
     return f"{len(names)} constant{plural} elided, {{...}}: {shown}"
 
 
-def warn_of_elided(names: Sequence[str], stacklevel: int) -> None:
-    """Warn that results are not meaningful: they depend on elided constants."""
+def warn_of_elided(names: Sequence[str]) -> None:
+    """Warn that results are not meaningful: they depend on elided constants.
+
+    The warning is for the first caller outside of this package.
+    """
     message = f"{elided_text(names)}; placeholders are used, hlo.fill_constants sets them"
-    warnings.warn(message, ElidedConstantsWarning, stacklevel + 1)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ElidedConstantsWarning, level)
+
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,7 @@ def _warn_of_elided(names: Sequence[str]) -> None:
     if names:
         from hlo.compiler.constants import warn_of_elided
 
-        warn_of_elided(names, 3)
+        warn_of_elided(names)
 
 
 def compile_text(

@@ -205,7 +205,9 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
         )
     if is_native:
         if arch != architecture(host):
-            raise HloError.at("bad-target", f"cpu native: this machine is not an {arch}")
+            raise HloError.at(
+                "bad-target", f"cpu native: this machine is {architecture(host)}, not {arch}"
+            )
         have = host_machine().features
         cpu, features = llvm.get_host_cpu_name(), ",".join(filter(None, (have, features)))
         names = have.split(",")

@@ -294,7 +294,7 @@ def test_time_passes_shows_a_line_for_each_run() -> None:
 def test_flags_of_passes_need_passes() -> None:
     code, _, err = run("--verify-each")
     assert code == 2
-    assert "needs --passes" in err
+    assert "--verify-each requires --passes" in err
 
 
 def test_split_input_file_keeps_places() -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hlo.ir import Instruction
     from hlo.values.types import ElementType
 
+_PANEL_BYTES = 192 * 1024
+
 # --- what a kernel is ---------------------------------------------------------------------------
 
 
@@ -98,7 +100,7 @@ class Target(ABC):
     @property
     def panel_bytes(self) -> int:
         """The size of a packed block of an operand of a product, about: what a cache holds."""
-        return 192 * 1024
+        return _PANEL_BYTES
 
     @property
     def saves_memory(self) -> bool:
