@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +12,9 @@ import pytest
 from jax import export
 
 import hlo
-from hlo.errors import HloError
-from hlo.frontends.stablehlo.bytecode import bytecode_to_text
+from hlo.errors import HloError, TextError
+from hlo.frontends.stablehlo.bytecode import bytecode_to_text, vhlo
+from hlo.frontends.stablehlo.bytecode.container import Reader, Value
 from hlo.frontends.stablehlo.bytecode.stream import Stream
 from tests.harness.bytecode import VERSIONS, artifact
 from tests.sweeps.compare_bytecode import check, read
@@ -115,6 +117,17 @@ def test_errors_in_a_module_name_a_line_of_its_text() -> None:
     }"""
     with pytest.raises(HloError, match=r"x\.mlirbc, as text:4:10: error: .*@gone"):
         hlo.from_stablehlo(bytecode_of(text), "x.mlirbc")
+
+
+@pytest.mark.parametrize("kind", [Value("i32", 32), Value("tensor<2xf32>", ("f32", (2,)))])
+def test_a_number_of_another_type_is_refused(kind: Value) -> None:
+    class TypeAlone:
+        def type(self, stream: Stream) -> Value:
+            return kind
+
+    reader = cast("Reader", TypeAlone())
+    with pytest.raises(TextError, match="is not the type of a number"):
+        vhlo.decode_attribute(reader, Stream(bytes([8 << 1 | 1, 0]), 0, 2))
 
 
 def test_bytecode_of_other_dialects_is_refused() -> None:

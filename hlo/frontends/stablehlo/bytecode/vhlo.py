@@ -60,7 +60,7 @@ def _boolean(r: Reader, s: Stream) -> Value:
 
 def _float(r: Reader, s: Stream) -> Value:
     kind = r.type(s)
-    if kind.value is None:
+    if not (isinstance(kind.value, tuple) and isinstance(kind.value[1], np.dtype)):
         fail(f"{kind.text} is not the type of a number", s.pos)
     bits, dtype = kind.value
     raw = s.wide(bits) & (1 << bits) - 1
