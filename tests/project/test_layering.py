@@ -62,6 +62,10 @@ ALLOWED: dict[str, set[str]] = {
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
     | {"lenient", "expansions", "codegen", "runtime", "compiler", "reports"},
     "editor": _IR | {"verifier", "analysis", "frontends", "io"},
+    # What a user of JAX imports.
+    "jax": _IR
+    | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "compiler"}
+    | {"lenient", "debug", "profiler", "reports", "api"},
     "builder": {"frontends"},
     "client": _IR
     | {"io", "host", "mpi", "analysis", "eval", "frontends", "spmd", "compiler", "api"},

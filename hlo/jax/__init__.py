@@ -1,0 +1,28 @@
+"""For programs that use JAX: `import hlo.jax`.
+
+Names load their part of the package, and JAX, on first use. A file of this package is not called
+like a public name: importing it would hide the name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# Public names by the module that has them.
+_HOMES: dict[str, tuple[str, ...]] = {}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hlo.jax' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
