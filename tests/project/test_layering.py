@@ -61,6 +61,8 @@ ALLOWED: dict[str, set[str]] = {
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
     | {"lenient", "expansions", "codegen", "runtime", "compiler", "reports"},
+    "pjrt": _IR
+    | {"io", "host", "analysis", "frontends", "llvm", "codegen", "runtime", "compiler", "spmd"},
     "editor": _IR | {"verifier", "analysis", "frontends", "io"},
     # What a user of JAX imports.
     "jax": _IR

@@ -1,0 +1,44 @@
+"""Entries of PJRT's table that are Python: each takes its argument struct, and fills it in.
+
+An entry is registered by the name of its function, without `PJRT_`. It is called with Python's lock
+and without a pending exception; what it raises becomes a `PJRT_Error`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from hlo.pjrt.interface import interface
+
+ENTRIES: dict[str, Callable[[Any], None]] = {}
+
+ErrorCode = interface().enums["Error_Code"]
+
+
+class PjrtError(Exception):
+    """An error with one of PJRT's codes."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = ErrorCode[code], message
+
+
+def entry(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    """Register the Python entry of a function: `@entry("Client_Compile")`.
+
+    "failure" is no function of PJRT's: it raises the error of a run, see `records.Failure`.
+    """
+    assert name in interface().arguments or name == "failure", name
+
+    def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
+        ENTRIES[name] = function
+        return function
+
+    return register
+
+
+def bytes_at(address: int, size: int) -> bytes:
+    """Return a copy of memory."""
+    return ctypes.string_at(address, size) if size else b""

@@ -1,0 +1,91 @@
+"""What the plug-in's handles point to: records that native code and Python share.
+
+Each begins with a tag, by which entries recognize null, freed and foreign handles. Python makes
+devices, memories and executables; native code makes the others.
+"""
+
+from __future__ import annotations
+
+from hlo.pjrt.interface import struct
+
+# --- tags, one a kind of handle ------------------------------------------------------------------
+
+EVENT_TAG, BUFFER_TAG, LOADED_TAG, DEVICE_TAG = 0x0E7E47, 0x0B0FFE, 0x10ADED, 0x0DE71C
+
+# --- errors and events ---------------------------------------------------------------------------
+
+# code: of `Error_Code`. The message follows the record.
+Error = struct("Error", ["code:i64", "message:ptr", "size:i64"])
+
+# state: 0 until it is ready. error: None or an Error that is its own. waiters: a list of Waiter.
+Event = struct(
+    "Event",
+    ["tag:i64", "refs:i64", "state:i64", "error:ptr", "waiters:ptr", "mutex:ptr", "condition:ptr"],
+)
+Waiter = struct("Waiter", ["next:ptr", "callback:ptr", "argument:ptr"])
+
+# --- memory --------------------------------------------------------------------------------------
+
+# Memory of elements, which several buffers may share. size: of the allocation that begins with this
+# record, 0 where `data` is others' memory; then `release(data, argument)` is called at the end.
+# is_immutable: nothing may be written to it.
+Block = struct(
+    "Block",
+    ["refs:i64", "size:i64", "data:ptr", "release:ptr", "argument:ptr", "is_immutable:i64"],
+)
+# Where the elements of an allocation begin; a multiple of a cache line.
+BLOCK_BYTES = 64
+
+# type: of `Buffer_Type`. bytes: of the elements. event: when they are there. holds: external
+# references. The dimensions follow the record.
+Buffer = struct(
+    "Buffer",
+    [
+        "tag:i64", "block:ptr", "data:ptr", "dims:ptr", "rank:i64", "type:i32", "is_deleted:i32",
+        "bytes:i64", "device:ptr", "memory:ptr", "event:ptr", "holds:i64",
+    ],
+)  # fmt: skip
+
+# --- devices -------------------------------------------------------------------------------------
+
+# The first word is the table of functions that newer callers look for: none.
+Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
+
+# A device runs its tasks one after the other, on a thread of its own. pending: how many it has not
+# completed. is_started: whether it has its thread.
+Device = struct(
+    "Device",
+    [
+        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "first:ptr", "last:ptr",
+        "mutex:ptr", "condition:ptr",
+    ],
+)  # fmt: skip
+
+# What a device has to run: `run(task)`, which also frees it.
+Task = struct("Task", ["next:ptr", "run:ptr"])
+
+# --- programs ------------------------------------------------------------------------------------
+
+# type, rank, dims, bytes: as of a buffer. argument: whose memory it takes if that is donated, the
+# value being there before the run; -1 for none.
+Result = struct("Result", ["type:i64", "rank:i64", "dims:ptr", "bytes:i64", "argument:i64"])
+
+# A loaded executable, for one device or several.
+#
+# entry: the program's native function, 0 if `LoadedExecutable_Execute` is Python's. pool: the
+# address of the word with the handle of its thread pool, or 0. hosts: for each device, the table of
+# its external functions, or 0. donated: arguments that are gone after a run. is_short: it takes
+# less time than handing it to a thread. number: Python's.
+Loaded = struct(
+    "Loaded",
+    [
+        "tag:i64", "refs:i64", "number:i64", "is_deleted:i64", "is_short:i64",
+        "entry:ptr", "constants:ptr", "arena_bytes:i64", "pool:ptr", "hosts:ptr",
+        "num_args:i64", "num_outputs:i64", "results:ptr", "donated:ptr", "num_donated:i64",
+        "num_devices:i64", "devices:ptr", "num_replicas:i64", "num_partitions:i64",
+    ],
+)  # fmt: skip
+
+# What the Python entry "failure" is called with where a run has ended with a status: of the loaded
+# executable with a number, on the device at an index of its own.
+Failure = struct("Failure", ["number:i64", "device:i64", "status:i64"])
