@@ -12,6 +12,8 @@ from typing import Any
 
 from hlo.pjrt.interface import interface
 
+# By their numbers native code says which is called.
+ENTRY_NAMES = (*interface().arguments, "failure")
 ENTRIES: dict[str, Callable[[Any], None]] = {}
 
 ErrorCode = interface().enums["Error_Code"]
@@ -30,7 +32,7 @@ def entry(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]
 
     "failure" is no function of PJRT's: it raises the error of a run, see `records.Failure`.
     """
-    assert name in interface().arguments or name == "failure", name
+    assert name in ENTRY_NAMES, name
 
     def register(function: Callable[[Any], None]) -> Callable[[Any], None]:
         ENTRIES[name] = function

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Addresses are integers, zero for null.
+# Addresses are integers, zero for null. A mutex or a condition of POSIX is ready when it is zero.
 C_TYPES: Mapping[str, Any] = {
     "ptr": ctypes.c_size_t, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i8": ctypes.c_int8,
-    "f32": ctypes.c_float,
+    "f32": ctypes.c_float, "lock": ctypes.c_int64 * 8,
 }  # fmt: skip
 _HEAD = ("struct_size:i64", "extension_start:ptr")
 

@@ -20,8 +20,17 @@ Error = struct("Error", ["code:i64", "message:ptr", "size:i64"])
 # state: 0 until it is ready. error: None or an Error that is its own. waiters: a list of Waiter.
 Event = struct(
     "Event",
-    ["tag:i64", "refs:i64", "state:i64", "error:ptr", "waiters:ptr", "mutex:ptr", "condition:ptr"],
+    [
+        "tag:i64",
+        "refs:i64",
+        "state:i64",
+        "error:ptr",
+        "waiters:ptr",
+        "mutex:lock",
+        "condition:lock",
+    ],
 )
+# What is called when an event is ready: `callback(error, argument)`, with an error of its own.
 Waiter = struct("Waiter", ["next:ptr", "callback:ptr", "argument:ptr"])
 
 # --- memory --------------------------------------------------------------------------------------
@@ -57,7 +66,7 @@ Device = struct(
     "Device",
     [
         "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "first:ptr", "last:ptr",
-        "mutex:ptr", "condition:ptr",
+        "mutex:lock", "condition:lock",
     ],
 )  # fmt: skip
 
@@ -66,23 +75,29 @@ Task = struct("Task", ["next:ptr", "run:ptr"])
 
 # --- programs ------------------------------------------------------------------------------------
 
-# type, rank, dims, bytes: as of a buffer. argument: whose memory it takes if that is donated, the
+# type, rank, dims, bytes: as of a buffer. slot: where the program's table of results has it, -1 for
+# a token, which it has not. argument: whose memory it takes if that is donated, the
 # value being there before the run; -1 for none.
-Result = struct("Result", ["type:i64", "rank:i64", "dims:ptr", "bytes:i64", "argument:i64"])
+Result = struct(
+    "Result", ["type:i64", "rank:i64", "dims:ptr", "bytes:i64", "slot:i64", "argument:i64"]
+)
 
-# A loaded executable, for one device or several.
+# A loaded executable, for one device or several; both of PJRT's handles point to it.
 #
-# entry: the program's native function, 0 if `LoadedExecutable_Execute` is Python's. pool: the
-# address of the word with the handle of its thread pool, or 0. hosts: for each device, the table of
-# its external functions, or 0. donated: arguments that are gone after a run. is_short: it takes
-# less time than handing it to a thread. number: Python's.
+# number: by which Python knows it. is_short: it takes less time than handing it to a thread. entry:
+# the program's native function. pool: the address of the word with the handle of its thread pool,
+# or 0. hosts: for each device, the table of its external functions, or 0 for all. slots: for each
+# argument, where the program's table of arguments has it, -1 for a token. donated: the arguments
+# that are gone after a run. devices: the addresses of its devices. next: of those that are
+# destroyed, and whose Python objects may go.
 Loaded = struct(
     "Loaded",
     [
         "tag:i64", "refs:i64", "number:i64", "is_deleted:i64", "is_short:i64",
         "entry:ptr", "constants:ptr", "arena_bytes:i64", "pool:ptr", "hosts:ptr",
-        "num_args:i64", "num_outputs:i64", "results:ptr", "donated:ptr", "num_donated:i64",
-        "num_devices:i64", "devices:ptr", "num_replicas:i64", "num_partitions:i64",
+        "num_args:i64", "slots:ptr", "num_outputs:i64", "results:ptr",
+        "donated:ptr", "num_donated:i64",
+        "num_devices:i64", "devices:ptr", "num_replicas:i64", "num_partitions:i64", "next:ptr",
     ],
 )  # fmt: skip
 

@@ -1,0 +1,52 @@
+"""Devices: queues of tasks, each with a thread that runs them one after the other."""
+
+from __future__ import annotations
+
+from hlo.codegen.llvm import Val
+from hlo.pjrt.native.writer import NULL, Code
+from hlo.pjrt.records import Device, Task
+
+
+def write(code: Code) -> None:
+    """Write `device_enqueue(device, task)`. A device's thread starts with its first task."""
+    with code.function("device_main", "ptr") as (b, at):
+        device = b.record(Device, at)
+        with b.repeat(lambda: Val("i1", "true")):
+            b.lock(device)
+            with b.repeat(lambda: b.is_null(device.first)):
+                b.wait(device)
+            task = b.record(Task, device.first)
+            device.first = task.next
+            with b.when(b.is_null(device.first)):
+                device.last = 0
+            b.unlock(device)
+            b.call_void_address(task.run, [task.at])
+            b.release()
+            b.atomic_add(device.address("pending"), -1)
+        b.ret(NULL)
+
+    with code.function("device_enqueue", "ptr", "ptr", result="void", exported=True) as (
+        b, at, task_at,
+    ):  # fmt: skip
+        device, task = b.record(Device, at), b.record(Task, task_at)
+        b.lock(device)
+        task.next = 0
+        last = device.last
+        with b.when(b.is_null(last)):
+            device.first = task.at
+        with b.when(b.is_not_zero(last)):
+            b.record(Task, last).next = task.at
+        device.last = task.at
+        b.atomic_add(device.address("pending"), 1)
+        is_new = b.is_zero(device.is_started)
+        device.is_started = 1
+        b.wake(device)
+        b.unlock(device)
+        with b.when(is_new):
+            thread = b.alloca("i64")
+            b.module.declare("pthread_create", "i32", ["ptr"] * 4)
+            b.module.declare("pthread_detach", "i32", ["i64"])
+            main = Val("ptr", "@device_main")
+            b.call("pthread_create", [Val("ptr", thread.name), NULL, main, at], "i32")
+            b.call("pthread_detach", [b.load("i64", thread.name)], "i32")
+        b.ret()

@@ -1,0 +1,385 @@
+"""Runs of programs: what `LoadedExecutable_Execute` does, without Python.
+
+A run on one device that takes less time than another thread needs to wake, and whose arguments are
+there, is done by the caller. Any other is a task of the device: results are buffers at once, whose
+event is ready when the task is done. Tasks of a device are in order; arguments from other devices
+are waited for. Several devices meet in collectives on threads of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from hlo.codegen.llvm import Val, i64
+from hlo.pjrt.interface import interface, struct
+from hlo.pjrt.native.events import READY
+from hlo.pjrt.native.python import entry_number
+from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
+from hlo.pjrt.records import (
+    BUFFER_TAG,
+    DEVICE_TAG,
+    LOADED_TAG,
+    Block,
+    Buffer,
+    Device,
+    Event,
+    Failure,
+    Loaded,
+    Result,
+    Task,
+)
+
+# A run on the device at an index of its program. is_queued: it is a task. After it tables of words:
+# of arguments, first those for the program, then their blocks and their events; of results, first
+# those for the program, then what is copied there before the run, and their blocks.
+_Run = struct(
+    "Run",
+    [
+        *(f"{n}:{t}" for n, t in Task.types.items()), "loaded:ptr", "index:i64", "is_queued:i64",
+        "event:ptr", "args:ptr", "arg_blocks:ptr", "arg_events:ptr", "outs:ptr", "sources:ptr",
+        "out_blocks:ptr",
+    ],
+)  # fmt: skip
+_TABLES = ("args", "arg_blocks", "arg_events"), ("outs", "sources", "out_blocks")
+_Options = interface().structs["ExecuteOptions"]
+
+
+def write(code: Code) -> None:
+    """Write the entry."""
+    _write_check(code)
+    _write_task(code)
+    _write_results(code)
+    _write_start(code)
+
+    with code.entry("LoadedExecutable_Execute") as (b, args):
+        loaded = b.record(Loaded, args.executable)
+        need(b, loaded, LOADED_TAG, "executable")
+        b.fail_if(
+            b.is_not_zero(loaded.is_deleted), "INVALID_ARGUMENT", "the executable has been deleted"
+        )
+        b.fail_if(b.is_null(args.options), "INVALID_ARGUMENT", "the options are null")
+        b.fail_if(
+            b.icmp("ne", args.num_args, loaded.num_args), "INVALID_ARGUMENT",
+            "the number of arguments is not that of the program",
+        )  # fmt: skip
+        count = args.num_devices
+        is_elsewhere = b.is_not_zero(args.execute_device)
+        expected = b.select(is_elsewhere, i64(1), loaded.num_devices)
+        b.fail_if(
+            b.icmp("ne", count, expected), "INVALID_ARGUMENT",
+            "the number of argument lists is not that of the program's devices",
+        )  # fmt: skip
+        # All is checked before anything runs: devices wait for each other.
+        number = b.alloca("i64")
+        b.store(i64(0), number.name)
+        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), count)):
+            n = b.load("i64", number.name)
+            device = _device(b, loaded, args, n)
+            b.pass_on(b.run("run_check", loaded.at, device, b.get(args.argument_lists, n)))
+            b.store(b.sum(n, 1), number.name)
+        b.store(i64(0), number.name)
+        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), count)):
+            n = b.load("i64", number.name)
+            device = _device(b, loaded, args, n)
+            events = args.device_complete_events
+            event = b.select(b.is_null(events), NULL, b.word_at(events, n))
+            b.pass_on(
+                b.run(
+                    "run_start", loaded.at, n, device, b.get(args.argument_lists, n),
+                    b.get(args.output_lists, n), event, args.options,
+                )
+            )  # fmt: skip
+            b.store(b.sum(n, 1), number.name)
+
+
+def _device(b: Writer, loaded: Record, args: Record, index: Val) -> Val:
+    """Return the device that a list of arguments is for."""
+    (device,) = b.choose(
+        b.is_null(args.execute_device),
+        lambda: [b.get(loaded.devices, index)],
+        lambda: [args.execute_device],
+    )
+    return device
+
+
+def _write_check(code: Code) -> None:
+    """Write `run_check(loaded, device, arguments)`: an error, or null."""
+    with code.function("run_check", "ptr", "ptr", "ptr") as (b, loaded_at, device_at, list_at):
+        loaded = b.record(Loaded, loaded_at)
+        need(b, b.record(Device, device_at), DEVICE_TAG, "device")
+        number = b.alloca("i64")
+        b.store(i64(0), number.name)
+        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), loaded.num_args)):
+            n = b.load("i64", number.name)
+            buffer = b.record(Buffer, b.get(list_at, n))
+            need(b, buffer, BUFFER_TAG, "argument")
+            b.fail_if(
+                b.is_not_zero(buffer.is_deleted), "INVALID_ARGUMENT",
+                "an argument has been deleted or donated",
+            )  # fmt: skip
+            b.store(b.sum(n, 1), number.name)
+        b.ret(NULL)
+
+
+# --- the run itself ------------------------------------------------------------------------------
+
+
+def _write_task(code: Code) -> None:
+    """Write `run_program(run)`, which returns an error or null, and `run_task(run)`."""
+    with code.function("run_program", "ptr") as (b, at):
+        run = b.record(_Run, at)
+        loaded = b.record(Loaded, run.loaded)
+
+        def copy(n: Val) -> None:
+            source = b.get(run.sources, n)
+            with b.when(b.is_not_zero(source)):
+                b.copy(
+                    b.record(Block, b.get(run.out_blocks, n)).data,
+                    source,
+                    _result(b, loaded, n).bytes,
+                )
+
+        b.each(loaded.num_outputs, copy)
+        arena = b.run("block_new", loaded.arena_bytes)
+        b.fail_if(
+            b.is_null(arena), "RESOURCE_EXHAUSTED", "there is no memory for the temporary arrays"
+        )
+        threads, host = b.alloca("ptr"), b.alloca("ptr")
+        b.store(NULL, threads.name)
+        b.store(NULL, host.name)
+        with b.when(b.is_not_zero(loaded.pool)):
+            b.store(b.load("ptr", loaded.pool.name), threads.name)
+        with b.when(b.is_not_zero(loaded.hosts)):
+            b.store(b.get(loaded.hosts, run.index), host.name)
+        status = b.call_address(
+            loaded.entry,
+            [
+                run.args, run.outs, b.record(Block, arena).data, loaded.constants,
+                b.load("ptr", threads.name), b.load("ptr", host.name),
+            ],
+            "i32",
+        )  # fmt: skip
+        b.do("block_release", arena)
+        with b.exit_if(b.is_zero(status)):
+            b.ret(NULL)
+        failure = b.record(Failure, b.alloca("i64", 3))
+        failure.number, failure.device = loaded.number, run.index
+        failure.status = b.cast("sext", status, "i64")
+        b.ret(b.run("python_call", entry_number("failure"), failure.at))
+
+    with code.function("run_task", "ptr", result="void") as (b, at):
+        run = b.record(_Run, at)
+        loaded = b.record(Loaded, run.loaded)
+        error = b.alloca("ptr")
+        b.store(NULL, error.name)
+
+        def await_argument(n: Val) -> None:
+            event = b.record(Event, b.get(run.arg_events, n))
+            b.do("event_wait", event.at)
+            is_first = b.both(b.is_not_zero(event.error), b.is_null(b.load("ptr", error.name)))
+            with b.when(is_first):
+                b.store(b.run("error_copy", event.error), error.name)
+
+        b.each(loaded.num_args, await_argument)
+        with b.when(b.is_null(b.load("ptr", error.name))):
+            b.store(b.run("run_program", at), error.name)
+
+        _release_arguments(b, loaded, run)
+        b.each(loaded.num_args, lambda n: b.do("event_release", b.get(run.arg_events, n)))
+        b.each(loaded.num_outputs, lambda n: b.do("block_release", b.get(run.out_blocks, n)))
+        b.do("event_complete", run.event, b.load("ptr", error.name))
+        b.do("event_release", run.event)
+        b.do("loaded_release", loaded.at)
+        b.free(at)
+        b.ret()
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def _result(b: Writer, loaded: Record, number: Val) -> Record:
+    return b.record(Result, b.after(loaded.results, b.product(number, ctypes.sizeof(Result))))
+
+
+def _write_results(code: Code) -> None:
+    """Write `run_outputs(run, arguments, options)`: has memory for all results, or an error; and
+    `is_donatable(options, number)`."""
+    with code.function("is_donatable", "ptr", "i64", result="i1") as (b, at, argument):
+        options = b.record(_Options, at)
+        found = b.alloca("i64")
+        b.store(i64(1), found.name)
+
+        def compare(n: Val) -> None:
+            with b.when(
+                b.icmp("eq", b.get(options.non_donatable_input_indices, n, "i64"), argument)
+            ):
+                b.store(i64(0), found.name)
+
+        b.each(options.num_non_donatable_input_indices, compare)
+        b.ret(b.is_not_zero(b.load("i64", found.name)))
+
+    with code.function("run_outputs", "ptr", "ptr", "ptr") as (b, at, list_at, options):
+        run = b.record(_Run, at)
+        loaded = b.record(Loaded, run.loaded)
+        missing = b.alloca("i64")
+        b.store(i64(0), missing.name)
+
+        def allocate(n: Val) -> None:
+            result = _result(b, loaded, n)
+            with b.when(b.icmp("sge", result.argument, 0)):
+                argument = b.record(Buffer, b.get(list_at, result.argument))
+                b.put(run.sources, n, argument.data)
+                block = b.record(Block, argument.block)
+                # Memory that others read, or that is not ours, is copied. Two references are the
+                # argument's and this run's.
+                is_own = b.both(b.icmp("eq", block.refs, 2), b.is_zero(block.is_immutable))
+                may = b.call("is_donatable", [options, result.argument], "i1")
+                with b.when(b.both(is_own, may)):
+                    b.do("block_retain", block.at)
+                    b.put(run.out_blocks, n, block.at)
+                    b.put(run.sources, n, NULL)
+            with b.when(b.is_null(b.get(run.out_blocks, n))):
+                block = b.record(Block, b.run("block_new", result.bytes))
+                b.put(run.out_blocks, n, block.at)
+                with b.when(b.is_null(block.at)):
+                    b.store(i64(1), missing.name)
+            with b.when(b.is_zero(b.load("i64", missing.name))):
+                with b.when(b.icmp("sge", result.slot, 0)):
+                    data = b.record(Block, b.get(run.out_blocks, n)).data
+                    b.put(run.outs, result.slot, data)
+
+        b.each(loaded.num_outputs, allocate)
+        with b.exit_if(b.is_zero(b.load("i64", missing.name))):
+            b.ret(NULL)
+
+        def give_back(n: Val) -> None:
+            block = b.get(run.out_blocks, n)
+            with b.when(b.is_not_zero(block)):
+                b.do("block_release", block)
+
+        b.each(loaded.num_outputs, give_back)
+        b.ret(b.error("RESOURCE_EXHAUSTED", "there is no memory for the results"))
+
+
+# --- from arguments to results -------------------------------------------------------------------
+
+
+def _write_start(code: Code) -> None:
+    """Write `run_start(loaded, index, device, arguments, results, event, options)`.
+
+    Stores the results, and the event of the whole run where `event` is an address.
+    """
+    types = ("ptr", "i64", "ptr", "ptr", "ptr", "ptr", "ptr")
+    with code.function("run_start", *types) as (
+        b, loaded_at, index, device_at, list_at, results_at, event_at, options,
+    ):  # fmt: skip
+        loaded, device = b.record(Loaded, loaded_at), b.record(Device, device_at)
+        run = _new_run(b, loaded, index)
+        is_waiting = b.alloca("i64")
+        b.store(device.pending, is_waiting.name)
+
+        def take(n: Val) -> None:
+            buffer = b.record(Buffer, b.get(list_at, n))
+            slot = b.get(loaded.slots, n, "i64")
+            with b.when(b.icmp("sge", slot, 0)):
+                b.put(run.args, slot, buffer.data)
+            b.do("block_retain", buffer.block)
+            b.put(run.arg_blocks, n, buffer.block)
+            b.put(run.arg_events, n, buffer.event)
+            with b.when(b.icmp("ne", buffer.event, READY.name)):
+                b.store(i64(1), is_waiting.name)
+
+        b.each(loaded.num_args, take)
+        error = b.run("run_outputs", run.at, list_at, options)
+        with b.exit_if(b.is_not_zero(error)):
+            _release_arguments(b, loaded, run)
+            b.free(run.at)
+            b.ret(error)
+        is_now = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
+        run.is_queued = b.cast("zext", b.negated(is_now), "i64")
+        (event,) = b.choose(is_now, lambda: [_run_now(b, run)], lambda: [_new_event(b, run)])
+        _write_buffers(b, loaded, run, device, results_at, event)
+        with b.when(b.is_not_zero(event_at)):
+            b.do("event_retain", event)
+            b.store(event, event_at.name)
+        with b.when(b.negated(is_now)):
+            _retain(b, loaded, run)
+        _donate(b, loaded, list_at, options)
+        with b.exit_if(is_now):
+            _release_arguments(b, loaded, run)
+            b.do("event_release", event)
+            b.free(run.at)
+            b.ret(NULL)
+        b.do("device_enqueue", device.at, run.at)
+        b.ret(NULL)
+
+
+def _new_run(b: Writer, loaded: Record, index: Val) -> Record:
+    args, outs = b.product(loaded.num_args, 8), b.product(loaded.num_outputs, 8)
+    extra = b.product(b.sum(args, outs), 3)
+    run = b.new(_Run, extra)
+    at = b.after(run.at, ctypes.sizeof(_Run))
+    for names, size in zip(_TABLES, (args, outs), strict=True):
+        for name in names:
+            setattr(run, name, at)
+            at = b.after(at, size)
+    run.loaded, run.index = loaded.at, index
+    run.run = Val("ptr", "@run_task")
+    return run
+
+
+def _run_now(b: Writer, run: Record) -> Val:
+    """Run; returns the event of the results: one with the error, if there was one."""
+    error = b.run("run_program", run.at)
+    slot = b.alloca("ptr")
+    b.store(READY, slot.name)
+    with b.when(b.is_not_zero(error)):
+        event = b.run("event_new", i64(1))
+        b.do("event_complete", event, error)
+        b.store(event, slot.name)
+    return b.load("ptr", slot.name)
+
+
+def _new_event(b: Writer, run: Record) -> Val:
+    event = b.run("event_new", i64(1))
+    run.event = event
+    return event
+
+
+def _write_buffers(
+    b: Writer, loaded: Record, run: Record, device: Record, results_at: Val, event: Val
+) -> None:
+    def make(n: Val) -> None:
+        result = _result(b, loaded, n)
+        b.do("event_retain", event)
+        type_ = b.cast("trunc", result.type, "i32")
+        block = b.get(run.out_blocks, n)
+        buffer = b.run(
+            "buffer_new", block, type_, result.dims, result.rank, result.bytes, device.at, event
+        )
+        b.put(results_at, n, buffer)
+
+    b.each(loaded.num_outputs, make)
+
+
+def _retain(b: Writer, loaded: Record, run: Record) -> None:
+    """Keep what a task uses until it is done."""
+
+    b.each(loaded.num_args, lambda n: b.do("event_retain", b.get(run.arg_events, n)))
+    b.each(loaded.num_outputs, lambda n: b.do("block_retain", b.get(run.out_blocks, n)))
+    b.atomic_add(loaded.address("refs"), 1)
+
+
+def _release_arguments(b: Writer, loaded: Record, run: Record) -> None:
+    b.each(loaded.num_args, lambda n: b.do("block_release", b.get(run.arg_blocks, n)))
+
+
+def _donate(b: Writer, loaded: Record, list_at: Val, options: Val) -> None:
+    """Delete the arguments that are gone after the run."""
+
+    def delete(n: Val) -> None:
+        argument = b.get(loaded.donated, n, "i64")
+        with b.when(b.call("is_donatable", [options, argument], "i1")):
+            b.do("buffer_delete", b.get(list_at, argument))
+
+    b.each(loaded.num_donated, delete)
