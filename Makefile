@@ -13,7 +13,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help run test lint format operations compatibility fuzz sweep bench gpu-check gpu-model models docs dist clean
+.PHONY: help run test lint format operations compatibility fuzz sweep jax-tests bench gpu-check gpu-model models docs dist clean
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -84,6 +84,9 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300 --quick --threads 4
 	$(BIN)/python -m tests.sweeps.mpi_failures --count 200
 	$(BIN)/python -m tests.sweeps.compare_launchers --count 100
+
+jax-tests: $(BIN)/pytest  ## 6,000 of JAX's own tests, TREE=its checkout; OPTIONS='--platform cpu' on XLA:CPU
+	$(BIN)/python -m tests.sweeps.jax_suite $(TREE) $(OPTIONS)
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py
