@@ -61,12 +61,12 @@ Buffer = struct(
 Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
 
 # A device runs its tasks one after the other, on a thread of its own. pending: how many it has not
-# completed. is_started: whether it has its thread.
+# completed. is_started: whether it has its thread. thread: which that is.
 Device = struct(
     "Device",
     [
-        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "first:ptr", "last:ptr",
-        "mutex:lock", "condition:lock",
+        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "thread:i64", "first:ptr",
+        "last:ptr", "mutex:lock", "condition:lock",
     ],
 )  # fmt: skip
 

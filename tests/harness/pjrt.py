@@ -63,8 +63,8 @@ class TestDevice:
         strides = (ctypes.c_int64 * array.ndim)(*array.strides)
         return call(
             "Client_BufferFromHostBuffer", data=array.ctypes.data, type=TYPES[_type(array)],
-            dims=ctypes.addressof(dims), num_dims=array.ndim, byte_strides=ctypes.addressof(strides),
-            num_byte_strides=array.ndim, device=self.at,
+            dims=ctypes.addressof(dims), num_dims=array.ndim, num_byte_strides=array.ndim,
+            byte_strides=ctypes.addressof(strides), device=self.at,
             host_buffer_semantics=interface().enums["HostBufferSemantics"][semantics],
         )  # fmt: skip
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from hlo.codegen.llvm import Val
-from hlo.pjrt.native.writer import NULL, Code
+from hlo.pjrt.native.writer import NULL, Code, Writer
 from hlo.pjrt.records import Device, Task
+
+
+def this_thread(b: Writer) -> Val:
+    """Return the number of the thread that runs this."""
+    b.module.declare("pthread_self", "i64", [])
+    return b.call("pthread_self", [], "i64")
 
 
 def write(code: Code) -> None:
     """Write `device_enqueue(device, task)`. A device's thread starts with its first task."""
     with code.function("device_main", "ptr") as (b, at):
         device = b.record(Device, at)
+        device.thread = this_thread(b)
         with b.repeat(lambda: Val("i1", "true")):
             b.lock(device)
             with b.repeat(lambda: b.is_null(device.first)):
