@@ -65,8 +65,8 @@ Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
 Device = struct(
     "Device",
     [
-        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "thread:i64", "first:ptr",
-        "last:ptr", "mutex:lock", "condition:lock",
+        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "thread:i64",
+        "first:ptr", "last:ptr", "mutex:lock", "condition:lock",
     ],
 )  # fmt: skip
 

@@ -297,7 +297,11 @@ def _write_start(code: Code) -> None:
             _release_arguments(b, loaded, run)
             b.free(run.at)
             b.ret(error)
-        is_now = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
+        is_inside = b.icmp("eq", this_thread(b), device.thread)
+        with b.when(is_inside):
+            b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
+        is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
+        is_now = b.binary("or", is_inside, is_quick)
         run.is_queued = b.cast("zext", b.negated(is_now), "i64")
         (event,) = b.choose(is_now, lambda: [_run_now(b, run)], lambda: [_new_event(b, run)])
         _write_buffers(b, loaded, run, device, results_at, event)
