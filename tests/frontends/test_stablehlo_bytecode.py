@@ -76,6 +76,27 @@ def test_shardings_of_shardy_are_read() -> None:
     assert not check(text)[1]
 
 
+def test_functions_number_their_values_on_their_own() -> None:
+    """The operand of a constraint is cast: to a value that is another one in the next function."""
+    text = """module {
+      sdy.mesh @mesh = <["x"=2]>
+      func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = sdy.sharding_constraint %a <@mesh, [{"x"}]> : tensor<8xf32>
+        %1 = func.call @inner(%0) : (tensor<8xf32>) -> tensor<8xf32>
+        return %1 : tensor<8xf32>
+      }
+      func.func private @inner(%a: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = stablehlo.negate %a : tensor<8xf32>
+        %1 = stablehlo.exponential %0 : tensor<8xf32>
+        %2 = stablehlo.add %0, %1 : tensor<8xf32>
+        return %2 : tensor<8xf32>
+      }
+    }"""
+    x = np.arange(8, dtype=np.float32)
+    result = hlo.interpret(hlo.from_stablehlo(bytecode_of(text)), x)
+    np.testing.assert_allclose(result, np.exp(-x) - x, rtol=1e-6)
+
+
 def test_truth_values_are_bits_or_bytes() -> None:
     values = ", ".join(["true", "false", "true"] * 5)
     text = f"""func.func @main() -> (tensor<15xi1>, tensor<2xi1>, tensor<8xi1>) {{

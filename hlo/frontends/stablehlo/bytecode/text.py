@@ -56,6 +56,8 @@ class _Writer:
         if op.name == _CAST and len(op.operands) == len(op.results) == 1:
             self._casts[op.results[0].name] = self._name(op.operands[0])
             return
+        for result in op.results:  # each function numbers its values from 0
+            self._casts.pop(result.name, None)
         name = name_of(op, parent)
         results = ""
         if op.results:
