@@ -361,6 +361,17 @@ def test_annotations_are_their_operand() -> None:
     check(module('f32[2,3]{0,1} custom-call(x), custom_call_target="LayoutConstraint"'), [X])
 
 
+def test_a_control_dependence_returns_nothing() -> None:
+    text = """HloModule m
+    ENTRY e { x = f32[2] parameter(0)  y = f32[2] negate(x)  z = f32[2] abs(x)
+      after = () custom-call(y, z), custom_call_target="control_dep",
+        custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI
+      ROOT r = f32[2] add(y, z) }"""
+    x = np.array([-1, 2], np.float32)
+    for result in both(text, [x], Host):
+        np.testing.assert_array_equal(result, [2, 0])
+
+
 def test_top_k() -> None:
     text = module('(f32[2,2], s32[2,2]) custom-call(x), custom_call_target="TopK"')
     check(text, [np.array([[3, np.nan, 7], [1, 1, -2]], np.float32)])

@@ -122,6 +122,17 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
             "backend_config={x = 1 : i64}"
         ],
     ),
+    "start indices of a scalar, as MLIR prints them": (
+        "%b = stablehlo.slice %a [0:1, 0:1] : (tensor<2x3xf32>) -> tensor<1x1xf32>\n"
+        "%s = stablehlo.reshape %b : (tensor<1x1xf32>) -> tensor<f32>\n"
+        "%r = stablehlo.dynamic_slice %s, , sizes = [] : (tensor<f32>) -> tensor<f32>",
+        "tensor<f32>",
+        [
+            "slice = f32[1,1] slice(a), slice={[0:1], [0:1]}",
+            "reshape = f32[] reshape(slice)",
+            "ROOT dynamic-slice = f32[] dynamic-slice(reshape), dynamic_slice_sizes={}",
+        ],
+    ),
 }
 
 
@@ -130,6 +141,30 @@ def test_operations(name: str) -> None:
     body, result, want = CASES[name]
     text = function(f"{body}\nreturn %r : {result}", result=result)
     assert lines(text) == want
+
+
+def test_control_dependences_of_jax() -> None:
+    start = """%f = "stablehlo.async_start"(%a) ({
+      ^bb0(%x: tensor<2x3xf32>):
+      %g = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64,
+        channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+        replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, use_global_device_ids}> :
+        (tensor<2x3xf32>) -> tensor<4x3xf32>
+      stablehlo.return %g : tensor<4x3xf32>
+    }) : (tensor<2x3xf32>) -> !stablehlo.future<tensor<4x3xf32>>
+    %n = stablehlo.negate %a : tensor<2x3xf32>
+    stablehlo.custom_call @control_dep(%f, %n) {has_side_effect = true, operand_layouts =
+      [dense<> : tensor<0xindex>, dense<[1, 0]> : tensor<2xindex>], result_layouts = []} :
+      (!stablehlo.future<tensor<4x3xf32>>, tensor<2x3xf32>) -> ()
+    stablehlo.custom_call @control_dep(%n, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> ()
+    %r = "stablehlo.async_done"(%f) : (!stablehlo.future<tensor<4x3xf32>>) -> tensor<4x3xf32>
+    return %r : tensor<4x3xf32>"""
+    module = hlo.from_stablehlo(function(start, result="tensor<4x3xf32>"))
+    hlo.verify(module)
+    after = {x.name: x.control_predecessors for x in module.entry}
+    assert {x: [y.name for y in ys] for x, ys in after.items() if ys} == {
+        "negate": ["all-gather-start"]
+    }
 
 
 def test_regions_take_what_they_use_from_outside() -> None:
@@ -241,6 +276,11 @@ def test_files_and_commands_take_it(name: str, tmp_path: Path) -> None:
          "undefined-computation", "@f"),
         ("%r = func.call @main(%a) : (tensor<2x3xf32>) -> tensor<2x3xf32>",
          "recursive-call", "calls itself"),
+        ("%r = stablehlo.negate %a : tensor<2x3xf32>\nstablehlo.custom_call @control_dep(%r) : "
+         "(tensor<2x3xf32>) -> ()", "operand-count", "two operands and no result"),
+        ("%b = stablehlo.negate %a : tensor<2x3xf32>\n%r = stablehlo.abs %b : tensor<2x3xf32>\n"
+         "stablehlo.custom_call @control_dep(%r, %b) : (tensor<2x3xf32>, tensor<2x3xf32>) -> ()",
+         "cycle", "the first operand of control_dep needs the second"),
         ("%r = stablehlo.custom_call @t(%a) {x = " + "[" * 100, "nesting-too-deep", ""),
     ],
 )  # fmt: skip

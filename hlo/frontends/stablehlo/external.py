@@ -10,6 +10,7 @@ from hlo.frontends.stablehlo.collective import channel_id, pairs_of
 from hlo.frontends.stablehlo.constants import dense_array
 from hlo.frontends.stablehlo.context import Context, integers
 from hlo.frontends.stablehlo.cursor import Cursor
+from hlo.frontends.stablehlo.types import FUTURE
 from hlo.ir import Instruction
 from hlo.ops.attrs import OutputAlias, SliceDim
 from hlo.ops.host.custom import API_VERSIONS
@@ -79,14 +80,45 @@ def custom_call(c: Context) -> Instruction:
         custom_call_has_side_effect=c.flag("has_side_effect"),
         api_version=API_VERSIONS[version],
         output_to_operand_aliasing=tuple(aliases),
-        operand_layout_constraints=tuple(
-            _layouts(c, "operand_layouts", [o.shape for o in c.operands])
-        ) if "operand_layouts" in attrs else None,
+        operand_layout_constraints=_constraints(c),
         **_called(c, called),
     )  # fmt: skip
     if config:
         inst.annotations["backend_config"] = str(config)
     return inst
+
+
+def _constraints(c: Context) -> tuple[Shape, ...] | None:
+    """Return operands' shapes with their layouts. As in XLA, there are none beside a future."""
+    if "operand_layouts" not in c.op.attrs:
+        return None
+    shapes = tuple(_layouts(c, "operand_layouts", [o.shape for o in c.operands]))
+    return None if FUTURE in c.op.operand_types else shapes
+
+
+def control_dependence(c: Context) -> Instruction:
+    """Let the second operand run after the first: JAX's `control_dep`, which has no result."""
+    if len(c.operands) != 2 or c.op.result_types:
+        raise InferError("control_dep has two operands and no result", code="operand-count")
+    before, after = c.operands
+    if after.operands:  # parameters and constants do not run
+        if _depends(before, after):
+            raise InferError("the first operand of control_dep needs the second", code="cycle")
+        after.add_control_predecessor(before)
+    return c.b.tuple()
+
+
+def _depends(inst: Instruction, on: Instruction) -> bool:
+    seen, stack = {inst}, [inst]
+    while stack:
+        inst = stack.pop()
+        if inst is on:
+            return True
+        for before in (*inst.operands, *inst.control_predecessors):
+            if before not in seen:
+                seen.add(before)
+                stack.append(before)
+    return False
 
 
 def _check_config(c: Context, version: int) -> None:
@@ -104,7 +136,8 @@ def _check_layouts(c: Context) -> None:
     if len(keys) == 1:
         raise InferError(f"there are {keys.pop()} only: operands and results have them, or none",
                          code="bad-layout")  # fmt: skip
-    if keys and any(isinstance(o.shape, TupleShape) for o in c.operands):
+    tuples = [x for x in c.op.operand_types if isinstance(x, TupleShape) and x != FUTURE]
+    if keys and tuples:
         raise InferError("operands with layouts are not tuples", code="bad-layout")
 
 

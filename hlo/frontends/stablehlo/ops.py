@@ -91,6 +91,8 @@ def _custom_call(c: Context) -> Instruction:
             )
     if target == "ApproxTopK":
         return external.approx_top_k(c)
+    if target == "control_dep":
+        return external.control_dependence(c)
     return external.custom_call(c)
 
 

@@ -70,6 +70,8 @@ class ShortFormReader(OperationReader):
             self.expect(part)
 
     def _operands_before_commas(self, op: Op) -> None:
+        if not self.peek("%"):
+            self.accept(",")  # MLIR prints one behind no operands, too
         while self.peek("%"):
             self.operand(op)
             self.expect(",")

@@ -289,7 +289,7 @@ _ANNOTATIONS = frozenset(
     {
         "AssumeGatherIndicesInBound", "LayoutConstraint", "annotate_device_placement",
         "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "Pin", "Unpin",
-        "dce_sink",
+        "control_dep", "dce_sink",
     }
 )  # fmt: skip
 _SHARDINGS = frozenset(
