@@ -82,6 +82,6 @@ def interface() -> Interface:
             calls = known.extensions[name].calls
         elif kind == "call":
             calls.append(name)
-            fields = rest if rest[:1] == _HEAD[:1] else (*_HEAD, *rest)
+            fields = rest if rest[:1] == [_HEAD[0]] else (*_HEAD, *rest)
             known.arguments[name] = struct(name, fields, known.structs)
     return known

@@ -9,6 +9,13 @@ from functools import cache
 from typing import Any
 
 from hlo.errors import HloError
+from hlo.pjrt import (  # noqa: F401 (their entries)
+    client,
+    compile,
+    layouts,
+    partitioners,
+    shardings,
+)
 from hlo.pjrt.entries import ENTRIES, ENTRY_NAMES, ErrorCode, PjrtError
 from hlo.pjrt.interface import Struct, interface, struct
 from hlo.pjrt.native.code import addresses

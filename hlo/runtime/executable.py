@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -37,7 +38,7 @@ from hlo.support.deadline import check_timeout, late
 from hlo.support.memory import check_available
 from hlo.support.signature import need
 from hlo.support.trees import Trees, given_by
-from hlo.values.types import Shape, signature_text
+from hlo.values.types import ArrayShape, Shape, signature_text
 
 # Calls that need more memory than this check first that it is available.
 _CHECKED_BYTES = 1 << 26
@@ -45,6 +46,27 @@ _CHECKED_BYTES = 1 << 26
 _KEPT_FRAMES = 8
 # Programs with smaller arenas have one more for calls the short way.
 _QUICK_ARENA_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Native:
+    """What native code needs to call a program: valid for as long as the executable.
+
+    Attributes:
+        entry: the address of a function of six addresses that returns a status: the tables of
+            arguments and results, the arena, the constants, the threads and the host's table.
+        constants: the address of the constants.
+        threads_at: the address of the word with the handle of the threads, 0 for a single thread.
+        arguments, results: the shapes of the array leaves.
+        aliases: by result leaf the argument leaf whose value has to be in its memory before a call.
+    """
+
+    entry: int
+    constants: int
+    threads_at: int
+    arguments: tuple[ArrayShape, ...]
+    results: tuple[ArrayShape, ...]
+    aliases: Mapping[int, int]
 
 
 class Executable:
@@ -99,6 +121,7 @@ class Executable:
         self.parameters: tuple[Parameter, ...] = program.parameters
         self.result_shape: Shape = program.result
         self.arena_bytes = program.arena_bytes
+        self.code_bytes = sum(map(len, program.code))
         self.cost = program.cost
         self.imports, self.uses_host = program.imports, program.uses_host
         # The numbers of replicas and of partitions that a run needs.
@@ -159,6 +182,22 @@ class Executable:
         other._outside, other._frames = outside, self._no_frames()
         other._quick, other._quick_call = None, _the_long_way
         return other
+
+    def native(self) -> Native:
+        """Return what native code needs to call the program, whose threads are started."""
+        threads_at = 0
+        if self._pool is not None and self._pool.handle:
+            threads_at = self._pool.handle_at
+        return Native(
+            self._entry_at, self._constants.ctypes.data, threads_at,
+            tuple(p.shape for p in self._inputs), tuple(p.shape for p in self._outputs),
+            self._aliases,
+        )  # fmt: skip
+
+    def host_table(self) -> HostTable:
+        """Return a table of the external functions for the runs of a native caller."""
+        assert self._outside is not None
+        return HostTable(self._outside, self._meetings)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -364,16 +403,23 @@ class Executable:
         if ended == Ended.LATE:
             assert timeout is not None
             raise late(self.name, timeout)
-        if ended < 0 and ended != Ended.STOPPED:
+        self.fail(ended, frame.host)
+
+    def fail(self, status: int, host: HostTable | None) -> NoReturn:
+        """Raise the error for the nonzero status of a run.
+
+        host: the table of external functions that it had.
+        """
+        if status < 0 and status != Ended.STOPPED:
             # A library does not describe its status codes.
             unknown = f"{self.name}: a size is outside its bound, or a loop would never end"
-            raise HloError.at(*self._checks.get(ended, ("index-out-of-range", unknown)))
-        assert frame.host is not None
-        if ended == Ended.STOPPED:
-            frame.host.raise_stopped()
-        if ended >= FAILED_STATUS:
-            frame.host.fail_collective(ended - FAILED_STATUS)
-        frame.host.fail(self.name, ended - 1)
+            raise HloError.at(*self._checks.get(status, ("index-out-of-range", unknown)))
+        assert host is not None
+        if status == Ended.STOPPED:
+            host.raise_stopped()
+        if status >= FAILED_STATUS:
+            host.fail_collective(status - FAILED_STATUS)
+        host.fail(self.name, status - 1)
 
     def _frame(self) -> Frame:
         host = None if self._outside is None else HostTable(self._outside, self._meetings)

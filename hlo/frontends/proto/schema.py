@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SCHEMAS = ("xla_data.schema", "hlo.schema")
+SCHEMAS = ("xla_data.schema", "hlo.schema", "compile_options.schema")
 
 # Fields of a HloModuleProto that the text does not have. They are preserved as they are.
 UNPRINTED = (

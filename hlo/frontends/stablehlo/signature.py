@@ -18,7 +18,7 @@ from hlo.values.scan import Scanner
 from hlo.values.sharding import Sharding, TupleSharding, WholeSharding
 from hlo.values.sharding.shardy import Mesh
 from hlo.values.sharding.text import read_sharding
-from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
+from hlo.values.types import ArrayShape, Layout, Shape, TupleShape, without_layout
 
 _ORDER = re.compile(r"\{\s*(\d+(?:\s*,\s*\d+)*)?\s*\}")
 _COUNTS = {"mhlo.num_partitions": "num_partitions", "mhlo.num_replicas": "replica_count"}
@@ -105,7 +105,8 @@ def set_header(module: Module, program: Program, main: Function) -> None:
     _alias(module, main)
     parameters = [_laid_out(p.shape, a.attrs) for p, a in
                   zip(entry.parameters, main.arguments, strict=True)]  # fmt: skip
-    result = entry.result_shape
+    # An operation may give a result another layout: callers get what they say, or the default.
+    result = without_layout(entry.result_shape)
     if len(main.results) == 1:
         result = _laid_out(result, main.results[0].attrs)
     elif isinstance(result, TupleShape) and len(main.results) == len(result.elements):

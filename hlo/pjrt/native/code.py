@@ -24,11 +24,21 @@ _VARIABLES = ("python_function",)
 
 def ir(machine: Machine) -> str:
     """Return the LLVM IR."""
-    from hlo.pjrt.native import buffers, devices, errors, events, memory, programs, python, runs
+    from hlo.pjrt.native import (
+        buffers,
+        devices,
+        ends,
+        errors,
+        events,
+        memory,
+        programs,
+        python,
+        runs,
+    )  # fmt: skip
     from hlo.pjrt.native.writer import Code
 
     code = Code(machine.triple, machine.data_layout)
-    for part in (errors, events, memory, devices, buffers, programs, runs, python):
+    for part in (errors, events, memory, devices, buffers, programs, runs, ends, python):
         part.write(code)
     return code.module.to_text()
 

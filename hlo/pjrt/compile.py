@@ -1,0 +1,111 @@
+"""Compilation: `PJRT_Client_Compile`, ahead of time `PJRT_Compile`, and loading."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from hlo.compiler.pipeline import compile as compile_module
+from hlo.host import Host
+from hlo.pjrt.calls import functions
+from hlo.pjrt.client import CLIENTS, Client
+from hlo.pjrt.compile_options import CompileOptions, read_compile_options
+from hlo.pjrt.entries import PjrtError, bytes_at, entry
+from hlo.pjrt.executables import EXECUTABLES, Executable, drop_dead
+from hlo.pjrt.interface import interface
+from hlo.pjrt.loaded import loaded_record
+from hlo.pjrt.memory import Held
+from hlo.pjrt.options import Options
+from hlo.pjrt.outside import Devices
+from hlo.pjrt.programs import Program, prepare, read_program
+from hlo.pjrt.topology import TOPOLOGIES
+from hlo.runtime.cache import Cache
+from hlo.runtime.executable import Executable as NativeExecutable
+
+_Program = interface().structs["Program"]
+_numbers = itertools.count(1)
+
+
+@entry("Client_Compile")
+def _client_compile(args: Any) -> None:
+    client = CLIENTS[args.client]
+    args.executable = _compiled(args, client.options, client).address
+
+
+@entry("Compile")
+def _compile(args: Any) -> None:
+    options = TOPOLOGIES[args.topology].options
+    client = CLIENTS[args.client] if args.client else None
+    args.executable = _compiled(args, options, client).address
+
+
+@entry("Client_Load")
+def _load(args: Any) -> None:
+    """Return a loaded executable for one that was compiled ahead of time."""
+    client, made = CLIENTS[args.client], EXECUTABLES[args.executable]
+    options = made.options
+    if args.compile_options_size:
+        given = bytes_at(args.compile_options, args.compile_options_size)
+        options = read_compile_options(given, client.options)
+    args.loaded_executable = load(made.program, made.native, options, client).address
+
+
+def _compiled(args: Any, defaults: Options, client: Client | None) -> Executable:
+    """Return the executable of the program in the arguments of a call."""
+    drop_dead()
+    if not args.program:
+        raise PjrtError("INVALID_ARGUMENT", "the program is null")
+    given = _Program.from_address(args.program)
+    form = bytes_at(given.format, given.format_size).decode(errors="replace")
+    content = bytes_at(args.compile_options, args.compile_options_size)
+    options = read_compile_options(content, defaults)
+    program = prepare(read_program(bytes_at(given.code, given.code_size), form), options)
+    return load(program, native_code(program, options), options, client)
+
+
+def native_code(program: Program, options: CompileOptions) -> NativeExecutable:
+    """Return the native code of what each device runs. Raises HloError."""
+    own = options.options
+    found = compile_module(
+        program.module,
+        cache=Cache(own.cache) if isinstance(own.cache, str) else own.cache,
+        threads=own.threads or None,
+        host=Host(custom_calls=functions()),
+        passes="" if own.passes == "none" else own.passes,
+        verify="lenient",
+        tune=own.tune or None,
+        strict=own.strict,
+    )
+    assert isinstance(found, NativeExecutable)
+    return found
+
+
+def load(
+    program: Program, native: NativeExecutable, options: CompileOptions, client: Client | None
+) -> Executable:
+    """Return an executable on the devices that its options name; on none without a client."""
+    assignment = options.assignment
+    if assignment is None and not options.is_portable:
+        numbers = range(options.num_devices)
+        assignment = tuple(
+            tuple(numbers[r * options.num_partitions + p] for p in range(options.num_partitions))
+            for r in range(options.num_replicas)
+        )
+    flat = [n for row in assignment or () for n in row]
+    devices = [] if client is None else [client.device(n) for n in flat]
+    if len(set(flat)) < len(flat):
+        raise PjrtError("INVALID_ARGUMENT", "the device assignment names a device twice")
+    held, number = Held(), next(_numbers)
+    counts = (options.num_replicas, options.num_partitions)
+    outside = Devices(native, counts)
+    address = loaded_record(held, number, program, native, devices, counts, outside.addresses)
+    return Executable(number, address, held, program, native, options, assignment, outside)
+
+
+@entry("failure")
+def _failure(args: Any) -> None:
+    """Raise the error of a run that has ended with a status."""
+    made = next((e for _, e in EXECUTABLES.items() if e.number == args.number), None)
+    if made is None:
+        raise PjrtError("INTERNAL", "a run of a program that has been destroyed failed")
+    made.outside.fail(args.device, args.status)
