@@ -76,6 +76,31 @@ def test_shardings_of_shardy_are_read() -> None:
     assert not check(text)[1]
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "([i, j], [])->([k, l], []) {i=4, j=4, k=4, l=4}",
+        "([i, jk], [j])->([i, jk], []) {i=4, j=2, k=2} reduction={j} need_replication={i}"
+        " permutation={k}, custom",
+        "([i, j], [k])->([i, l], []) {i=4, j=4, k=2, l=4} blocked_propagation={i}",
+    ],
+)
+def test_sharding_rules_of_custom_calls_are_read(rule: str) -> None:
+    """JAX writes one for each call of LAPACK."""
+    attribute = f"sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>"
+    text = """module {
+      sdy.mesh @mesh = <["x"=2]>
+      func.func @main(%a: tensor<4x4xf32>, %b: tensor<2xf32>) -> tensor<4x4xf32> {
+        %0:2 = stablehlo.custom_call @f(%a, %b) {RULE}
+            : (tensor<4x4xf32>, tensor<2xf32>) -> (tensor<4x4xf32>, tensor<f32>)
+        return %0#0 : tensor<4x4xf32>
+      }
+    }""".replace("RULE", attribute)
+    data = bytecode_of(text)
+    assert attribute in bytecode_to_text(data)
+    assert read(data) == read(text)
+
+
 def test_functions_number_their_values_on_their_own() -> None:
     """The operand of a constraint is cast: to a value that is another one in the next function."""
     text = """module {

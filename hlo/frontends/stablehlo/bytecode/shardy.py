@@ -71,9 +71,36 @@ def _per_value(r: Reader, s: Stream) -> Value:
     return Value(f"#sdy.sharding_per_value<[{inside}]>")
 
 
+def _factor(number: int) -> str:
+    """Return the name of a factor of a rule: i to z, then z_1 and so on."""
+    last = ord("z") - ord("i")
+    return chr(ord("i") + number) if number <= last else f"z_{number - last}"
+
+
+def _dim_mapping(r: Reader, s: Stream) -> Value:
+    return Value("".join(map(_factor, s.signed_list())))
+
+
+def _tensor_mapping(r: Reader, s: Stream) -> Value:
+    return Value(f"[{', '.join(v.text for v in r.attributes(s))}]")
+
+
+def _sharding_rule(r: Reader, s: Stream) -> Value:
+    sizes = s.signed_list()
+    operands, results = ([v.text for v in r.attributes(s)] for _ in range(2))
+    inside = f"({', '.join(operands)})->({', '.join(results)})"
+    inside += f" {{{', '.join(f'{_factor(n)}={size}' for n, size in enumerate(sizes))}}}"
+    for kind in ("reduction", "need_replication", "permutation", "blocked_propagation"):
+        factors = s.signed_list()
+        if factors:
+            inside += f" {kind}={{{', '.join(map(_factor, factors))}}}"
+    return Value(f"#sdy.op_sharding_rule<{inside}{', custom' if s.byte() else ''}>")
+
+
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
     0: _manual_axes, 1: _mesh_axis, 2: _mesh, 3: _sub_axis, 4: _axis, 5: _dimension,
     6: partial(_sharding, has_unreduced=False), 7: _per_value,
+    8: _dim_mapping, 9: _tensor_mapping, 10: _sharding_rule,
     15: partial(_sharding, has_unreduced=True), 16: _per_value,
 }  # fmt: skip
 
