@@ -6,13 +6,15 @@ from functools import cache
 
 from hlo.ir import Computation, Instruction
 from hlo.ir.computation import callees_first
+from hlo.library_calls import is_library_target
 from hlo.ops import OPS, Trait
+from hlo.ops.host.custom_targets import is_declared
 
 # Effects, as bits since they are queried for every instruction.
 _ACTS = 1  # it has to happen even when nothing uses the value
 _VARIES = 2  # the value may be another one the next time
 _DEVICE = 4  # the value depends on the device, or on other devices
-_LOOPS = 8  # it may not end
+_RISKS = 8  # it may not end, or may fail
 _ACTS_OR_VARIES = _ACTS | _VARIES
 
 
@@ -27,8 +29,14 @@ def _own(opcode: str) -> int:
     if spec.has(Trait.NO_FOLD | Trait.COLLECTIVE | Trait.SIDE_EFFECT):
         bits |= _DEVICE
     if opcode == "while":
-        bits |= _LOOPS
+        bits |= _RISKS
     return bits
+
+
+@cache
+def _is_known(target: str) -> bool:
+    """Return whether it is known what calls of a target do: no more than operations do."""
+    return is_declared(target) or is_library_target(target)
 
 
 class Effects:
@@ -55,7 +63,10 @@ class Effects:
     def _of(self, inst: Instruction) -> int:
         bits = _own(inst.opcode)
         if bits & _ACTS and inst.custom_call_has_side_effect is False:
-            bits = _DEVICE  # a function, by its own word, but of what the host has for it
+            # A function, by its own word, but of what the host has for it.
+            bits = _DEVICE
+            if not _is_known(str(inst.attrs.get("custom_call_target"))):
+                bits |= _RISKS
         if inst.spec.computation_attrs:
             for callee in inst.called_computations:
                 bits |= self._of_computation(callee)
@@ -78,9 +89,12 @@ class Effects:
         """True for a pure function of the operands that does not depend on the device."""
         return not self._of(inst) & (_ACTS | _VARIES | _DEVICE)
 
-    def surely_ends(self, inst: Instruction) -> bool:
-        """True for an instruction that runs no loop."""
-        return not self._of(inst) & _LOOPS
+    def is_speculatable(self, inst: Instruction) -> bool:
+        """True for what may run where the program would not run it, or would not again.
+
+        It is no loop, which may be endless, and calls no function that may fail.
+        """
+        return not self._of(inst) & _RISKS
 
     def is_removable(self, inst: Instruction) -> bool:
         """True when an instruction without users may be dropped.

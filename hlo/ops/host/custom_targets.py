@@ -362,6 +362,11 @@ def builtin_target(name: str) -> Target | None:
     return known.evaluate if known is not None else None
 
 
+def is_declared(name: str) -> bool:
+    """Return whether it is known what calls of a target do."""
+    return _known(name) is not None
+
+
 def verify_target(op: OpView) -> None:
     """Raise InferError if a custom call does not fit its target, as far as that is known."""
     known = _known(op.custom_call_target)

@@ -42,10 +42,10 @@ def keep_order(inst: Instruction, new: Instruction) -> None:
 
 
 def is_quick(branch: Computation, effects: Effects) -> bool:
-    """True when it does no harm to run a branch that is not chosen: no effects, no loops."""
+    """True when it does no harm to run a branch that is not chosen: no effects, no risks."""
     return all(
         effects.is_function(i)
-        and effects.surely_ends(i)
+        and effects.is_speculatable(i)
         and not i.control_predecessors
         and all(isinstance(s, ArrayShape) for _, s in i.shape.leaves())
         for i in branch

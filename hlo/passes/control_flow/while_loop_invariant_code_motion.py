@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
+from functools import cached_property, partial
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
+from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
@@ -40,26 +41,27 @@ def while_loop_invariant_code_motion(
 ) -> None:
     """Hoist loop-invariant instructions out of loops.
 
-    Only functions of what the body does not change, that surely end, are moved, so that nothing
-    happens if the loop never runs. hoist_size_inflation_ratio: the size of a value that is moved
-    over that of its operands, at the most; what is moved lives as long as the loop.
+    Only functions of what the body does not change are moved. Those that may not end, or may fail,
+    such as functions in Python, stay unless the loop surely runs. hoist_size_inflation_ratio: the
+    size of a value that is moved over that of its operands, at the most; what is moved lives as
+    long as the loop.
     hoist_collectives: also collectives, of any size, such as all-gathers of weights. All devices
     run the loop, and to them the operands are the same in every iteration, too.
     """
     calls, effects, known = Calls(module), Effects(), _Known(module)
 
-    def is_movable(inst: Instruction) -> bool:
+    def is_movable(loop: Instruction, inst: Instruction) -> bool:
         return (
             inst.opcode not in _NEVER
             and not has_control_edges(inst)
             and (effects.is_function(inst) or (hoist_collectives and _is_collective(inst)))
-            and effects.surely_ends(inst)
+            and (effects.is_speculatable(inst) or bool(trip_count(loop)))
         )
 
     for loop in loops_of(module):
         if loop.parent is None or loop.parent.module is not module or not is_tuple_loop(loop):
             continue
-        moved = _moved(loop, is_movable, hoist_size_inflation_ratio)
+        moved = _moved(loop, partial(is_movable, loop), hoist_size_inflation_ratio)
         if moved and rewrites.allow("while_loop_invariant_code_motion", loop):
             _move(loop, moved, calls, effects, known)
 

@@ -111,7 +111,7 @@ class _Rematerializer:
             self._repeatable[inst] = (
                 inst.opcode not in _NOT_AGAIN
                 and self.effects.is_function(inst)
-                and self.effects.surely_ends(inst)
+                and self.effects.is_speculatable(inst)
                 and not inst.spec.has(Trait.COLLECTIVE)
                 and not has_control_edges(inst)
             )
