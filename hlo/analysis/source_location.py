@@ -57,15 +57,18 @@ class SourceLocation:
         return f"{self.file}:{self.line}" if self.line > 0 else self.file
 
     @property
+    def said(self) -> str:
+        """The line of the program with its function, as `model.py:12 in f`, or nothing."""
+        return f"{self.source} in {self.function}" if self.function else self.source
+
+    @property
     def hlo(self) -> str:
         """The line of HLO text as `m.hlo:34`, or nothing."""
         return "" if self.hlo_file is None else f"{self.hlo_file}:{self.hlo_line}"
 
     def __str__(self) -> str:
         """Return all that is known, as `model.py:12 in f (jit(f)/dot_general), m.hlo:34`."""
-        operation, source = self.op_name or self.op_type, self.source
-        if source and self.function:
-            source += f" in {self.function}"
+        operation, source = self.op_name or self.op_type, self.said
         if operation and source:
             operation = f"({operation})"
         framework = " ".join(filter(None, (source, operation)))

@@ -5,7 +5,7 @@ Everything without a native function is run by its op-table rule, as in the inte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from hlo.codegen.entry.collectives.combine import ERRORS
 from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.errors import HloError, InferError
-from hlo.eval.interpreter import Interpreter
+from hlo.eval.interpreter import Interpreter, error_at
 from hlo.frontends.text import parse, print_module
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
@@ -35,7 +35,22 @@ def import_of(inst: Instruction, device_counts: tuple[int, int]) -> Import:
 
     device_counts: the numbers of replicas and partitions that the program is for.
     """
-    module, comp = Module("outside"), Computation("main")
+    return Import(
+        inst.opcode,
+        str(inst.attrs.get("custom_call_target", "")),
+        API_NUMBERS.get(str(inst.attrs.get("api_version")), 0),
+        print_module(alone(inst, device_counts)),
+    )
+
+
+def alone(
+    inst: Instruction, device_counts: tuple[int, int], custom_calls: Mapping[str, Any] = {}
+) -> Module:
+    """Return a module whose root is a copy of an instruction of flat code, on parameters.
+
+    device_counts: as of `import_of`. custom_calls: the module's own functions.
+    """
+    module, comp = Module("outside", custom_calls=custom_calls), Computation("main")
     if device_counts != (1, 1):
         module.attrs["replica_count"], module.attrs["num_partitions"] = device_counts
     operands = [
@@ -46,12 +61,7 @@ def import_of(inst: Instruction, device_counts: tuple[int, int]) -> Import:
     module.add(comp, entry=True)
     for callee in inst.called_computations:
         _add_with_callees(module, callee)
-    return Import(
-        inst.opcode,
-        str(inst.attrs.get("custom_call_target", "")),
-        API_NUMBERS.get(str(inst.attrs.get("api_version")), 0),
-        print_module(module),
-    )
+    return module
 
 
 def _add_with_callees(module: Module, comp: Computation) -> None:
@@ -69,10 +79,7 @@ def check_targets(module: Module, host: Host) -> None:
             try:
                 find_target(inst, host, _computes)
             except InferError as e:
-                span = inst.span
-                if span is not None and e.attr is not None:
-                    span = span.attr(e.attr)  # type: ignore[assignment]
-                raise HloError.at(e.code, f"{inst.name}: {e.message}", span, e.hint) from None
+                raise error_at(inst, e) from None
 
 
 def _computes(op: Any) -> Callable[..., Any] | None:
@@ -115,8 +122,14 @@ def need_no_replacement(host: Host) -> None:
             )  # fmt: skip
 
 
-def bind(imports: Sequence[Import], host: Host, collectives: Sequence[Collective] = ()) -> Outside:
-    """Return what a program calls outside, on a host. Raises HloError."""
+def bind(
+    imports: Sequence[Import], host: Host, collectives: Sequence[Collective] = (),
+    custom_calls: Mapping[str, Any] = {},
+) -> Outside:  # fmt: skip
+    """Return what a program calls outside, on a host. Raises HloError.
+
+    custom_calls: the functions of the module that the program was made from.
+    """
 
     def absent(collective: Collective) -> HloError:
         groups = collective.groups
@@ -125,7 +138,7 @@ def bind(imports: Sequence[Import], host: Host, collectives: Sequence[Collective
         e = absent_devices(collective.opcode, devices, has)
         return HloError.at(e.code, f"{collective.name}: {e.message}", None, e.hint)
 
-    functions = [_function(i, host) for i in imports]
+    functions = [_function(i, host, custom_calls) for i in imports]
     return Outside(
         imports, functions, collectives, lambda: (host.replica_id, host.partition_id),
         lambda: host.device, lambda: host.exchange, absent,
@@ -142,7 +155,7 @@ def collective_of(described: Described) -> Collective:
     )
 
 
-def _function(which: Import, host: Host) -> Function:
+def _function(which: Import, host: Host, custom_calls: Mapping[str, Any]) -> Function:
     if which.opcode == "custom-call" and not (
         which.target in host.custom_calls or builtin_target(which.target)
     ):
@@ -150,6 +163,7 @@ def _function(which: Import, host: Host) -> Function:
         if address is not None:
             return native_function(address, which.api_version)
     module = parse(which.text)
+    module.custom_calls.update(custom_calls)
     op = module.entry.root
     if which.opcode == "custom-call":
         try:
@@ -171,7 +185,8 @@ def _function(which: Import, host: Host) -> Function:
 
 
 def _raise(op: Instruction, error: InferError) -> NoReturn:
-    raise HloError.at(error.code, f"{op.name}: {error.message}", None, error.hint) from None
+    message = f"{op.name}: {error.message}"
+    raise HloError.at(error.code, message, None, error.hint) from error.__cause__
 
 
 def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from hlo.codegen.launches.program import write_launches
 from hlo.codegen.plan.liveness import array_leaves
 from hlo.codegen.targets.gpu import Nvptx
+from hlo.compiler.binding import alone
 from hlo.compiler.keys import sources, without_numbers
 from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.compiler.planned import Backend, Call, Loaded, octets
@@ -208,7 +209,9 @@ class _Runner:
         self.results = [port(s) for s in program.results]
         self._name, self._device_counts = module.name, module.device_counts
         self._parameters = parameters_of(module)
-        self._machine, self._loaded, self._calls = machine, loaded, calls
+        self._machine, self._loaded = machine, loaded
+        modules = [alone(c, self._device_counts, module.custom_calls) for c in calls]
+        self._calls = [m.entry.root for m in modules]
         self._wrap = wrapper(program.result)
         # The valid part of an array of dynamic size is cut out on the host.
         leaves = [s for _, s in program.result.leaves()]
@@ -296,7 +299,7 @@ class HostCalls:
         try:
             value = inst.spec.evaluate(inst, args, self._interpreter)
         except (InferError, MemoryError) as e:
-            raise error_at(inst, e) from None
+            raise error_at(inst, e) from e.__cause__
         return [_memory_of(value, path, leaf) for path, leaf in array_leaves(inst)]
 
 

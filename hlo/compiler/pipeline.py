@@ -233,8 +233,9 @@ def compile(
                 passes=passes, verify=verify,
             )  # fmt: skip
     exe = _compile(
-        text, lambda _: module, _store(cache), threads, features, host, passes, verify, tuning
-    )
+        text, lambda _: module, _store(cache), threads, features, host, passes, verify, tuning,
+        module.custom_calls,
+    )  # fmt: skip
     exe.trees = module.usable_trees
     _warn_of_elided(exe.elided)
     return exe
@@ -324,9 +325,11 @@ def _compile(
     passes: str,
     verify: str,
     tuning: Tuning | None,
+    custom_calls: Mapping[str, Any] = {},
 ) -> Executable:
     """Return a program from the cache, or built and put there.
 
+    custom_calls: the module's own functions, which are no part of what is kept.
     The key has names of passes only, not what they do: with passes of users nothing is kept.
     """
     if store is not None and passes not in ("", "default"):
@@ -360,7 +363,7 @@ def _compile(
                 store.put(key, program)
     with clock("load"):
         try:
-            outside = _outside(program, host) if program.uses_host else None
+            outside = _outside(program, host, custom_calls) if program.uses_host else None
         except HloError:
             # A program from the cache knows no places in the text: look there for the error.
             if source is None:
@@ -376,8 +379,11 @@ def _compile(
         # What is in the cache is sound, but does not load: it is made again.
         assert store is not None
         store.discard(key)
-        return _compile(text, module, store, threads, features, host, passes, verify, tuning)
+        return _compile(
+            text, module, store, threads, features, host, passes, verify, tuning, custom_calls
+        )
     executable.compile_seconds, executable.tuning = clock.seconds, tuning
+    executable.custom_calls = custom_calls
 
     def saver(path: str, **options: Any) -> None:
         given = {"features": features, "passes": passes, "verify": verify, "tuning": tuning}
@@ -409,9 +415,9 @@ def compile_instrumented(
     _check_targets(module, host)
     program = build(module, host_machine(features), clock, passes, verify, instrumentation)
     with clock("load"):
-        outside = _outside(program, host) if program.uses_host else None
+        outside = _outside(program, host, module.custom_calls) if program.uses_host else None
         executable = kind(program, threads=threads, outside=outside, called=instrumentation.called)
-    executable.trees = module.usable_trees
+    executable.trees, executable.custom_calls = module.usable_trees, module.custom_calls
     executable.compile_seconds = clock.seconds
     return executable
 
@@ -439,7 +445,7 @@ def measured(
 
     def compiled(choices: Choices, times: KernelTimes | None) -> Executable:
         program = build(source, machine, clock, "", verify, times, choices)
-        outside = _outside(program, host) if program.uses_host else None
+        outside = _outside(program, host, module.custom_calls) if program.uses_host else None
         called = {} if times is None else times.called
         return Executable(program, threads=threads, outside=outside, called=called)
 
@@ -489,17 +495,19 @@ def _check_targets(module: Module, host: Host | None) -> None:
         check_targets(module, host or Host())
 
 
-def _outside(program: NativeProgram | Executable, host: Host | None) -> Outside:
-    """Return what a program calls outside, found on the host."""
+def _outside(
+    program: NativeProgram | Executable, host: Host | None, custom_calls: Mapping[str, Any]
+) -> Outside:
+    """Return what a program calls outside: functions of the host, or of the program's module."""
     from hlo.compiler.binding import bind
     from hlo.host import Host
 
-    return bind(program.imports, host or Host(), program.collectives)
+    return bind(program.imports, host or Host(), program.collectives, custom_calls)
 
 
 def on_host(executable: Executable, host: Host) -> Executable:
     """Return a program as it runs beside another host. Raises HloError."""
-    return executable.beside(_outside(executable, host))
+    return executable.beside(_outside(executable, host, executable.custom_calls))
 
 
 def build(

@@ -16,6 +16,7 @@ import numpy as np
 
 from hlo.analysis.effects import Effects
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
+from hlo.analysis.source_location import source_location
 from hlo.analysis.trips import never_ends
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
@@ -169,7 +170,7 @@ class Interpreter:
                     values[gone] = None
         except (InferError, MemoryError, RecursionError) as e:
             assert inst is not None
-            raise error_at(inst, e) from None
+            raise error_at(inst, e) from e.__cause__
         finally:
             self._depth -= 1
         return values[plan.root]
@@ -189,7 +190,7 @@ class Interpreter:
         try:
             return evaluate(inst, operands, self)
         except (InferError, MemoryError, RecursionError) as e:
-            raise error_at(inst, e) from None
+            raise error_at(inst, e) from e.__cause__
 
     def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
         self._depth = 1
@@ -295,7 +296,7 @@ class Interpreter:
                     initial[slot] = inst.spec.evaluate(inst, [], self)
                     continue
             except (InferError, MemoryError) as e:
-                raise error_at(inst, e) from None
+                raise error_at(inst, e) from e.__cause__
             dying = tuple(
                 slots[o]
                 for o in dict.fromkeys(inst.operands)
@@ -375,7 +376,7 @@ class Interpreter:
                 try:
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 except (InferError, MemoryError) as e:
-                    raise error_at(inst, e) from None
+                    raise error_at(inst, e) from e.__cause__
             self._fixed[comp] = values
         return values
 
@@ -426,7 +427,7 @@ class Interpreter:
                 try:
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 except (InferError, MemoryError) as e:
-                    raise error_at(inst, e) from None
+                    raise error_at(inst, e) from e.__cause__
         return values
 
 
@@ -454,7 +455,10 @@ def error_at(inst: Instruction, error: InferError | MemoryError | RecursionError
         where = inst.span.operand(error.operand)
     elif inst.span is not None and error.attr is not None:
         where = inst.span.attr(error.attr)
-    return HloError.at(error.code, f"{inst.name}: {error.message}", where, error.hint)
+    message = f"{inst.name}: {error.message}"
+    if error.code == "unknown-custom-call" and (source := source_location(inst).said):
+        message += f"; {source} calls it"
+    return HloError.at(error.code, message, where, error.hint)
 
 
 def _is_fixed(inst: Instruction, fixed: Container[Instruction]) -> bool:

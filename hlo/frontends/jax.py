@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError
+from hlo.frontends.jax_callbacks import give_callbacks
 from hlo.frontends.proto import from_proto
 from hlo.frontends.tree_mismatch import ARRAY, mismatch
 from hlo.ir import Module
+from hlo.values.arrays import TOKEN_VALUE
 
 
 def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
@@ -75,8 +77,10 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
         base, _, number = parameter.name.rpartition(".")
         if base and number.isdecimal() and entry.get(base) is None:
             entry.rename(parameter, base)
-    module.trees = _trees_of(program, signature, len(entry.parameters))
-    # A program with effects has tokens besides its leaves.
+    give_callbacks(module, program)
+    # A program with ordered effects has tokens in front of its leaves.
+    tokens = sum(shape.is_token for shape in entry.parameter_shapes)
+    module.trees = _trees_of(program, signature, tokens, len(entry.parameters))
     if module.trees and module.trees.parameters == len(entry.parameters):
         module.trees = module.usable_trees
     else:
@@ -135,11 +139,16 @@ class _Signature:
         return tuple(given[n] for n in by_position), {n: given[n] for n in by_name}
 
 
-def _trees_of(program: Any, signature: _Signature | None, count: int) -> JaxTrees | None:
+def _trees_of(
+    program: Any, signature: _Signature | None, tokens: int, count: int
+) -> JaxTrees | None:
     """Return the trees of what JAX lowered or compiled, for a module of so many parameters.
 
+    tokens: how many of them, and of the results, are tokens.
+
     JAX has no public interface to the arguments it dropped. If the known private one is missing,
-    and some were dropped, there are no trees.
+    and some were dropped, there are no trees. Of a compiled program with ordered effects its public
+    `out_info` fails, so results are read from what it is made from.
     """
     import jax
 
@@ -148,16 +157,17 @@ def _trees_of(program: Any, signature: _Signature | None, count: int) -> JaxTree
     if kept is None:
         kept = getattr(inner, "compile_args", {}).get("kept_var_idx")
     leaves = program.in_tree.num_leaves
-    if kept is None and leaves != count:
+    if kept is None and leaves + tokens != count:
         return None
     dynamic, named = program.args_info
     if signature and (len(dynamic), len(dynamic) + len(named)) != (
         signature.positional, len(signature.names)
     ):  # fmt: skip
         signature = None  # some arguments are static
+    results = getattr(inner, "out_avals", None) or jax.tree.leaves(program.out_info)
     return JaxTrees(
         program.in_tree, tuple(sorted(range(leaves) if kept is None else kept)), program.out_tree,
-        tuple(o.dtype for o in jax.tree.leaves(program.out_info)), signature,
+        tuple(o.dtype for o in results), signature, tokens,
     )  # fmt: skip
 
 
@@ -165,15 +175,16 @@ class JaxTrees:
     """The pytrees of a function's arguments and of its result; see `hlo.support.trees`.
 
     in_tree: of positional and named arguments. kept: which of its leaves are parameters.
-    out_tree: of the result. dtypes: of its leaves, as JAX has them.
+    out_tree: of the result. dtypes: of its leaves, as JAX has them. tokens: how many the module
+    takes and returns besides; callers neither pass nor get them.
     """
 
     def __init__(
         self, in_tree: Any, kept: tuple[int, ...], out_tree: Any, dtypes: Sequence[Any],
-        signature: _Signature | None,
+        signature: _Signature | None, tokens: int = 0,
     ) -> None:  # fmt: skip
         self.in_tree, self.out_tree = in_tree, out_tree
-        self.parameters, self.results = len(kept), out_tree.num_leaves
+        self.parameters, self.results = len(kept) + tokens, out_tree.num_leaves + tokens
         self._kept, self._dtypes, self._signature = kept, dtypes, signature
 
     def __repr__(self) -> str:
@@ -199,7 +210,8 @@ class JaxTrees:
         """Return the function's result, with numpy arrays as leaves."""
         import jax
 
-        parts = [_as_in_jax(a, d) for a, d in zip(leaves, self._dtypes, strict=True)]
+        arrays = [a for a in leaves if a is not TOKEN_VALUE]
+        parts = [_as_in_jax(a, d) for a, d in zip(arrays, self._dtypes, strict=True)]
         return jax.tree.unflatten(self.out_tree, parts)
 
 

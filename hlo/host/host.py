@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -15,7 +15,7 @@ from hlo.host.exchange import Exchange, run_devices
 from hlo.ops.collective.device_groups import Line
 from hlo.ops.spec import OpView
 
-Target = Callable[..., Any]
+Target = Callable[..., Any] | Mapping[int, Callable[..., Any]]
 
 # Each replica has two to this random-number counters.
 _REPLICA_BITS = 96
@@ -26,7 +26,8 @@ class Host:
     """What a run can access besides its arguments. A new one is a single device with empty queues.
 
     Attributes:
-        custom_calls: target name -> `f(op, args) -> value`, on numpy arrays.
+        custom_calls: target name -> `f(op, args) -> value`, on numpy arrays; for the callbacks of a
+            JAX program, which share a target, `{number: f}` with `f(*arrays) -> arrays`.
         libraries: files of native functions, for targets not in `custom_calls`; see
             `hlo/include/hlo_ffi.h`. "process" is the process itself.
         infeed: values in the order they will be read.
@@ -81,7 +82,7 @@ class Host:
         """Names of the custom calls that need no library."""
         return [*self.custom_calls, *lapack.lapack_targets()]
 
-    def target_of(self, op: OpView) -> Target | None:
+    def target_of(self, op: OpView) -> Callable[..., Any] | None:
         """Return the function of a custom call from the libraries, or LAPACK's.
 
         Raises HloError for a library that cannot be loaded, InferError where LAPACK is missing.

@@ -5,6 +5,10 @@ A library is anything that the system's loader accepts; its functions have the t
 functions:
 
     custom_calls = {"target": lambda op, args: 2 * args[0]}
+
+The functions of JAX's callbacks, which share a target, are given by number, on arrays alone:
+
+    custom_calls = {"xla_ffi_python_cpu_callback": {0: lambda x: 2 * x}}
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Any
 
 from hlo.errors import HloError, InferError
 from hlo.host import Host, foreign
+from hlo.host.host import Target
 from hlo.io.files import read_text
 from hlo.ops.host.python_targets import FORM, wrong_form
 from hlo.support.user_code import located, takes
@@ -39,7 +44,7 @@ def host_of(files: Sequence[str]) -> Host:
     return host
 
 
-def _functions(file: str) -> dict[str, Callable[..., Any]]:
+def _functions(file: str) -> dict[str, Target]:
     """Return the functions that a Python file defines, wrapped so that they raise HloErrors."""
     text = read_text(file)
     scope: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
@@ -51,16 +56,24 @@ def _functions(file: str) -> dict[str, Callable[..., Any]]:
         raise HloError.at("bad-library", located(e)) from e
     functions = scope.get(_TABLE)
     if not isinstance(functions, dict) or not all(
-        isinstance(name, str) and callable(f) for name, f in functions.items()
+        isinstance(name, str) and (callable(f) or _is_numbered(f)) for name, f in functions.items()
     ):
         raise HloError.at(
             "bad-library", f"{file} defines no dictionary {_TABLE} of functions",
-            hint=f"{_TABLE} = {{'target': f}}, where f(op, args) returns the result",
+            hint=f"{_TABLE} = {{'target': f}}, where f(op, args) returns the result, or "
+            f"{{'target': {{0: f}}}} for callbacks of JAX, where f(*arrays) does",
         )  # fmt: skip
     for name, f in functions.items():
-        if not takes(f, 2):
+        if callable(f) and not takes(f, 2):
             raise HloError.at("bad-library", wrong_form(name, f), hint=FORM)
-    return {name: _guarded(f) for name, f in functions.items()}
+    return {name: _guarded(f) if callable(f) else f for name, f in functions.items()}
+
+
+def _is_numbered(value: object) -> bool:
+    """True for the functions of callbacks, by number."""
+    return isinstance(value, dict) and all(
+        isinstance(number, int) and callable(f) for number, f in value.items()
+    )
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.ir.module import Module
@@ -31,7 +34,7 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
             new = old.clone([made[o] for o in old.operands])
         made[old] = comp.add(new)
     comp.set_root(made[inst])
-    return module_of(comp)
+    return module_of(comp, inst.module_functions)
 
 
 def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
@@ -51,12 +54,13 @@ def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
     return depth
 
 
-def module_of(entry: Computation) -> Module:
+def module_of(entry: Computation, functions: Mapping[str, Any] = {}) -> Module:
     """Return a module with a computation as its entry, and copies of all that it calls.
 
-    The entry must not be in a module; afterwards it belongs to the new one.
+    The entry must not be in a module; afterwards it belongs to the new one. functions: the module's
+    own for its custom calls.
     """
-    module = Module(entry.name)
+    module = Module(entry.name, custom_calls=functions)
     found: dict[Computation, None] = {}
     stack = [entry]
     while stack:

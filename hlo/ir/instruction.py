@@ -132,6 +132,12 @@ class Instruction(OpView):
         return self.operands[index].shape
 
     @property
+    def module_functions(self) -> Mapping[str, Any]:
+        """The functions that the module has for its custom calls, by target."""
+        module = None if self._parent is None else self._parent.module
+        return {} if module is None else module.custom_calls
+
+    @property
     def is_root(self) -> bool:
         """True for the result of its computation."""
         return self._parent is not None and self._parent.root is self

@@ -32,6 +32,9 @@ class Module:
             by name, kept for writing a proto.
         trees: the nesting of arguments and results of the program that `hlo.from_jax` converted;
             copies keep it, text does not.
+        custom_calls: Python functions for the module's custom calls, by target, as of
+            `hlo.Host(custom_calls=...)`: the callbacks of a JAX program that `hlo.from_jax`
+            converted. Those of the host take precedence. Copies keep it, text does not.
 
     >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
     >>> module["y"].operands, [inst.opcode for inst in module.instructions()]
@@ -41,14 +44,16 @@ class Module:
     """
 
     def __init__(
-        self, name: str, *, attrs: Mapping[str, Any] | None = None, source: Source | None = None
-    ) -> None:
+        self, name: str, *, attrs: Mapping[str, Any] | None = None, source: Source | None = None,
+        custom_calls: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         need(name, str, "Module: name")
         self.name = name
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
         self.tables: dict[str, list[Any]] = {}
         self.unprinted: dict[str, Any] = {}
         self.trees: Trees | None = None
+        self.custom_calls: dict[str, Any] = dict(custom_calls) if custom_calls else {}
         self.source = source
         self._computations: dict[str, Computation] = {}
         self._entry: Computation | None = None
@@ -233,7 +238,9 @@ class Module:
 
     def clone(self) -> Module:
         """Return a deep copy; sources and immutable values are shared."""
-        copy = Module(self.name, attrs=self.attrs, source=self.source)
+        copy = Module(
+            self.name, attrs=self.attrs, source=self.source, custom_calls=self.custom_calls
+        )
         copy.tables = {k: list(v) for k, v in self.tables.items()}
         copy.unprinted, copy.trees = dict(self.unprinted), self.trees
         made: dict[Computation, Computation] = {}

@@ -92,6 +92,11 @@ class OpView(AttributeAccessors):
         """The shapes of the operands, in order."""
         raise NotImplementedError
 
+    @property
+    def module_functions(self) -> Mapping[str, Any]:
+        """The functions that the module has for its custom calls, by target."""
+        return {}
+
     def operand_shape(self, index: int) -> Shape:
         """Return the shape of one operand: where there are many, no list of all is made."""
         return self.operand_shapes[index]

@@ -134,6 +134,8 @@ class Executable:
         self.unused_devices = program.unused_devices
         # The pytrees of the function that the module was made from.
         self.trees: Trees | None = None
+        # The functions of that module for its custom calls: see `hlo.ir.Module`.
+        self.custom_calls: Mapping[str, Any] = {}
         # The duration of each compilation stage, in seconds.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)

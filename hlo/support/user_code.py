@@ -7,6 +7,7 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from hlo.errors import HloError
@@ -16,17 +17,23 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MACHINERY = ("<frozen ", os.path.dirname(importlib.__file__) + os.sep)
 
 
-def located(error: BaseException) -> str:
+def located(error: BaseException, skipped: str = "") -> str:
     """Return `FILE:LINE: TYPE: message` of an exception that code outside this package raised.
 
     The file is the one that was called, or executed; the line is the innermost one of it. Without
-    such a file the text is `TYPE: message`.
+    such a file the text is `TYPE: message`. skipped: the files of modules do not count whose names
+    have this prefix.
     """
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
     message = error.diagnostics[0].message if isinstance(error, HloError) else str(error)
     text = f"{type(error).__name__}: {message}".rstrip(": ")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_outside(f.filename)]
+    names = [_module_name(frame) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    frames = [
+        frame
+        for name, frame in zip(names, traceback.extract_tb(error.__traceback__), strict=True)
+        if _is_outside(frame.filename) and not (skipped and name.startswith(skipped))
+    ]
     if not frames:
         return text
     last = [f for f in frames if f.filename == frames[0].filename][-1]
@@ -40,7 +47,11 @@ def _is_outside(file: str) -> bool:
 def is_raised_in(error: BaseException, module_prefix: str) -> bool:
     """Return whether code of a module whose name has a prefix was running at an exception."""
     frames = traceback.walk_tb(error.__traceback__)
-    return any(str(f.f_globals.get("__name__")).startswith(module_prefix) for f, _ in frames)
+    return any(_module_name(f).startswith(module_prefix) for f, _ in frames)
+
+
+def _module_name(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
 
 
 def definition(function: Callable[..., Any]) -> str:

@@ -295,6 +295,8 @@ def test_a_function_of_another_form_is_told_the_form(function: Any) -> None:
         ("def g(x):\n  return x.foo\ng(3)", "f.py:2: AttributeError: 'int' object"),
         ("def (", "f.py:1: SyntaxError: "),
         ("custom_calls = [abs]", "f.py defines no dictionary custom_calls"),
+        ("custom_calls = {'f': {'0': abs}}", "f.py defines no dictionary custom_calls"),
+        ("custom_calls = {'f': {0: 1}}", "f.py defines no dictionary custom_calls"),
     ],
 )
 def test_a_broken_file_of_functions_is_named_with_its_line(
@@ -306,6 +308,70 @@ def test_a_broken_file_of_functions_is_named_with_its_line(
     with pytest.raises(HloError) as e:
         host_of([str(tmp_path / "f.py")])
     assert e.value.code == "bad-library" and words in str(e.value)
+
+
+CALLBACK = """HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  t = token[] parameter(1)
+  y = (token[], f32[2], s32[]) custom-call(t, x), custom_call_target="xla_ffi_python_cpu_callback",
+    api_version=API_VERSION_TYPED_FFI, custom_call_has_side_effect=true,
+    metadata={op_name="jit(f)/io_callback" source_file="f.py" source_line=3},
+    backend_config={index = 2 : ui64}
+  ROOT z = f32[2] get-tuple-element(y), index=1
+}
+"""
+
+
+def run_callback(functions: Any) -> list[Any]:
+    """Return what a callback gives in native code and on the interpreter; errors as they are."""
+    host = Host(custom_calls={"xla_ffi_python_cpu_callback": functions})
+    runs = (
+        lambda: compile_text(CALLBACK.encode(), "m.hlo", cache=False, host=host)([1, 2]),
+        lambda: hlo.interpret(parse(CALLBACK, "m.hlo"), [1, 2], host=host),
+    )
+    results: list[Any] = []
+    for run in runs:
+        try:
+            results.append(np.asarray(run()).tolist())
+        except HloError as e:
+            results.append(e)
+    return results
+
+
+def test_callbacks_of_jax_are_given_by_number() -> None:
+    assert run_callback({2: lambda x: (2 * x, np.int32(1))}) == [[2, 4], [2, 4]]
+    assert run_callback({2: lambda x: [2 * x, np.int32(1)]}) == [[2, 4], [2, 4]]
+    whole = run_callback(lambda op, args: (None, args[1] * op.attrs["index"], np.int32(1)))
+    assert whole == [[2, 4], [2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("functions", "code", "words"),
+    [
+        (
+            {},
+            "unknown-custom-call",
+            "callback 2 of jit(f)/io_callback is a Python function of the ",
+        ),
+        ({1: abs}, "unknown-custom-call", "those of numbers 1 are given; f.py:3 calls it"),
+        ({2: lambda: 1}, "custom-call-failed", "is called with 1 arrays: "),
+        ({2: lambda x: x}, "bad-value", "jit(f)/io_callback returned 1 results, the call has 2"),
+        ({2: lambda x: None}, "bad-value", "returned 0 results, the call has 2"),
+        ({2: lambda x: (x, 1.5)}, "bad-value", "is float64[], s32[] is needed"),
+        ({2: lambda x: x.sort()}, "custom-call-failed", "ValueError: "),
+    ],
+)
+def test_callbacks_of_jax_that_do_not_fit(functions: Any, code: str, words: str) -> None:
+    for error in run_callback(functions):
+        assert error.code == code
+        assert words in str(error)
+
+
+def test_a_callback_without_a_number_needs_a_function_of_calls() -> None:
+    text = module('f32[2,3] custom-call(x), custom_call_target="xla_python_cpu_callback"')
+    with pytest.raises(HloError, match=r"\{'xla_python_cpu_callback': f\}, where f\(op, args\)"):
+        interpret(parse(text), [X])
 
 
 def test_native_code_refuses_a_function_for_what_it_knows() -> None:

@@ -167,6 +167,7 @@ class _Writer:
         self._made: dict[Node, Instruction] = {}
         self._arguments: list[tuple[bool, Node]] = []
         self._mine: list[Node] = []
+        self._functions: dict[str, Any] = {}
 
     def made_of_given(self) -> Sequence[Node]:
         """Return the given region's nodes that the chunk computes."""
@@ -196,14 +197,14 @@ class _Writer:
         results = [*(self._made[n] for n in kept), *told]
         shape = TupleShape(tuple(r.shape for r in results))
         self._comp.add(Instruction("results", "tuple", shape, results), root=True)
-        return Program(module_of(self._comp), self._arguments, kept, checks)
+        return Program(module_of(self._comp, self._functions), self._arguments, kept, checks)
 
     def _its(self, node: Node) -> Instruction:
         """Write a node of the other region on the values that its operands stand for."""
         operands = []
         for tree, operand in zip(node.operands, node.inst.operands, strict=True):
             operands.append(self._operand(tree, operand.shape, self._value))
-        return self._comp.add(node.inst.clone(operands))
+        return self._copied(node, operands)
 
     def _value(self, node: Node) -> Instruction:
         """Return a value of the other region: the given one's, where there is such a one."""
@@ -249,9 +250,13 @@ class _Writer:
                 self._operand(tree, operand.shape, self._made.__getitem__)
                 for tree, operand in zip(top.operands, top.inst.operands, strict=True)
             ]
-            self._made[top] = self._comp.add(top.inst.clone(operands))
+            self._made[top] = self._copied(top, operands)
             self._mine.append(top)
         return self._made[node]
+
+    def _copied(self, node: Node, operands: Sequence[Instruction]) -> Instruction:
+        self._functions.update(node.inst.module_functions)
+        return self._comp.add(node.inst.clone(operands))
 
     def _parameter(self, node: Node, *, mine: bool) -> Instruction:
         number = len(self._arguments)

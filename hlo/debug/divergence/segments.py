@@ -223,7 +223,9 @@ class Machine:
         want = self._interpreter.call(comp, arguments)
         module = self._alone.get(comp)
         if module is None:
-            module = self._alone[comp] = module_of(comp.clone(comp.name))
+            module = self._alone[comp] = module_of(
+                comp.clone(comp.name), comp.root.module_functions
+            )
         got = self._execute(module, arguments)
         pairs = zip(_arrays(got), _arrays(want), strict=True)
         if not all(self._tolerance.compare(a, b).same for a, b in pairs):
@@ -281,7 +283,7 @@ def _as_module(
     results = [made[i] for i in outgoing]
     shape = TupleShape(tuple(r.shape for r in results))
     comp.add(Instruction("results", "tuple", shape, results), root=True)
-    return module_of(comp), incoming, outgoing
+    return module_of(comp, root.module_functions), incoming, outgoing
 
 
 def _arrays(value: Any) -> Iterator[Any]:

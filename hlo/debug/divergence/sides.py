@@ -45,7 +45,7 @@ class Side:
         if self.backend == XLA:
             from hlo.debug.divergence.xla import runner
 
-            return runner()
+            return runner(host)
         return _runner(self.backend, threads, host)
 
     def on_devices(self, values: Sequence[Any]) -> Any:

@@ -8,14 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from hlo.debug.divergence.xla_callbacks import callbacks_of
 from hlo.errors import HloError
 from hlo.expansions import Draft
+from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes import Rewrites
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import find_pass
+from hlo.values.arrays import TOKEN_VALUE
 from hlo.values.layout.bitcasts import is_order, layout_of
 from hlo.values.types import array
+
+# What stands for a token among arguments.
+_TOKEN = np.zeros(0, bool)
 
 
 def need_xla() -> None:
@@ -33,14 +39,19 @@ def need_xla() -> None:
         ) from None
 
 
-def runner() -> Callable[..., Any]:
-    """Return what runs a module on values there. Raises HloError where jax is not installed."""
+def runner(host: Host | None = None) -> Callable[..., Any]:
+    """Return what runs a module on values there. Raises HloError where jax is not installed.
+
+    host: has functions for JAX's callbacks, besides those of the module.
+    """
     need_xla()
     import jax
     import jaxlib._hlo
     import jaxlib.xla_client
+    from jax._src.interpreters.mlir import make_ir_context
     from jax._src.lax.linalg import initialize_lapack
     from jaxlib import _jax
+    from jaxlib.mlir import ir
 
     device = jax.devices("cpu")[0]
     initialize_lapack()  # its calls end the process otherwise
@@ -48,12 +59,18 @@ def runner() -> Callable[..., Any]:
     ready: dict[Module, Any] = {}
 
     def compiled(module: Module) -> Any:
+        callbacks = callbacks_of(module, host or Host())
         try:
             parsed = jaxlib._hlo.hlo_module_from_text(str(_without_layouts(module)))
             computation = jaxlib._hlo.XlaComputation(parsed.as_serialized_hlo_module_proto())
             text = _jax.mlir.xla_computation_to_mlir_module(computation)
             options = jaxlib.xla_client.CompileOptions()
-            return device.client.compile_and_load(text, devices, options)
+            if not callbacks:
+                return device.client.compile_and_load(text, devices, options)
+            with make_ir_context():
+                return device.client.compile_and_load(
+                    ir.Module.parse(text), devices, options, callbacks
+                )
         except Exception as e:  # whatever XLA has against the module, in its words
             reason = str(e).strip().partition("\n")[0]
             raise HloError.at("xla-failed", f"XLA cannot compile {module.name}: {reason}") from None
@@ -64,9 +81,14 @@ def runner() -> Callable[..., Any]:
             program = ready[module] = compiled(module)
         leaves = [leaf for value in values for leaf in _leaves(value)]
         with jax.enable_x64(True):  # 64 bits are kept here, and JAX's setting is the caller's
-            buffers = [jax.device_put(a, device) for a in leaves]
+            buffers = [jax.device_put(_TOKEN if a is TOKEN_VALUE else a, device) for a in leaves]
         results = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
-        found = iter([np.asarray(r[0]) for r in results])
+        # Those of tokens hold nothing, and cannot be read.
+        shapes = [shape for _, shape in module.entry.result_shape.leaves()]
+        found = iter([
+            TOKEN_VALUE if shape.is_token else np.asarray(r[0])
+            for shape, r in zip(shapes, results, strict=True)
+        ])  # fmt: skip
         return _nested(module.entry.result_shape, found)
 
     return run

@@ -116,7 +116,7 @@ def cut(module: Module, wanted: Iterable[Instruction]) -> Module | None:
     if not shown:
         return None
     set_outputs(comp, shown)
-    part = module_of(comp)
+    part = module_of(comp, module.custom_calls)
     kept = {k: v for k, v in module.attrs.items() if k not in OF_THE_SIGNATURE}
     part.name, part.attrs, part.tables = module.name, kept, dict(module.tables)
     comp.sort()

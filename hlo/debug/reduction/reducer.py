@@ -57,7 +57,7 @@ class Reducer:
         adopted: Callable[[Module, str], None] = lambda module, problem: None,
         passed: Callable[[str], None] = lambda digest: None, name: str = "",
     ) -> None:  # fmt: skip
-        self._given, self._name = parse(str(module)), name or module.name
+        self._given, self._name = _reread(module), name or module.name
         self.module: Module | None = None
         self.problem = ""
         self.known: set[str] = set()
@@ -182,7 +182,7 @@ class Reducer:
                     assert module is not None
                     if digest(module) != verdict.digest and not self._is_as_wrong(module):
                         continue
-                    module = parse(str(module))
+                    module = _reread(module)
                     self.module, self.problem = module, verdict.problem
                     # Two steps that undo each other come to an end.
                     self.known.add(verdict.digest)
@@ -217,7 +217,7 @@ class Reducer:
             if key in self.known:
                 return Verdict(digest=key)
             try:
-                tested = parse(text)
+                tested = _reread(module, text)
             except HloError:
                 return Verdict(digest=key)  # an invalid module that no text spells
             said = problem(self._test, tested)
@@ -240,6 +240,13 @@ def _applied(step: Step, chunk: Sequence[str]) -> Make:
         return module if done else None
 
     return make
+
+
+def _reread(module: Module, text: str | None = None) -> Module:
+    """Return what a module's own text gives back, with the module's functions."""
+    reread = parse(str(module) if text is None else text)
+    reread.custom_calls = module.custom_calls
+    return reread
 
 
 def digest(module: Module) -> str:

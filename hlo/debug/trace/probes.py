@@ -76,7 +76,9 @@ def with_probes(module: Module, wanted: Wanted) -> Probed:
     """
     maker = _Maker(wanted)
     entry = maker.copy(module.entry, ())
-    copy = Module(module.name, attrs=module.attrs, source=module.source)
+    copy = Module(
+        module.name, attrs=module.attrs, source=module.source, custom_calls=module.custom_calls
+    )
     copy.attrs.pop("is_scheduled", None)
     copy.tables = dict(module.tables)
     pending = [entry]

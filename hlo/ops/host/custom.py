@@ -24,6 +24,7 @@ from hlo.ops.attrs import (
     enum,
     need,
 )
+from hlo.ops.host.callbacks import callback_target, is_callback, missing_callback
 from hlo.ops.host.custom_targets import (
     CHECK_SIZE,
     UNINITIALIZED,
@@ -140,13 +141,14 @@ def find_target(
 ) -> Callable[..., Any]:
     """Return the function `f(op, args) -> value` of a custom call. Raises InferError.
 
-    The host's own functions come first, then what needs no library, then the host's libraries.
+    The host's own functions come first, then what needs no library, then the host's libraries and
+    the module's functions.
     library_call: returns the function of a vendor's library, None for other targets, and raises
     InferError for what is not known of it.
     """
     name = op.custom_call_target
     if name in host.custom_calls:
-        return python_target(host.custom_calls[name])
+        return _from_python(op, host.custom_calls[name])
     target = builtin_target(name)
     if target is not None:
         return target
@@ -156,12 +158,21 @@ def find_target(
     except InferError as e:
         unknown = e
     target = target or host.target_of(op)
+    if target is None and name in op.module_functions:
+        return _from_python(op, op.module_functions[name])
+    if target is None and is_callback(name):
+        raise missing_callback(op)
     if target is None:
         raise unknown or InferError(
             f"custom-call: nothing is known of target {name!r}",
             attr="custom_call_target", code="unknown-custom-call", hint=_unknown(name, host),
         )  # fmt: skip
     return target  # type: ignore[no-any-return]
+
+
+def _from_python(op: OpView, given: Any) -> Callable[..., Any]:
+    """Return the function of a call from what is given: itself, or functions by number."""
+    return callback_target(op, given) if isinstance(given, Mapping) else python_target(given)
 
 
 def _unknown(name: str, host: Any) -> str:

@@ -175,7 +175,6 @@ def _safe(pivot: np.ndarray, row: np.ndarray, step: np.ndarray) -> tuple[np.ndar
 
 # --- elsewhere ----------------------------------------------------------------------------------
 
-_CALLBACKS = "python_cpu_callback"
 _OTHER_DEVICES = (
     "__cufft$", "__triton", "cublas_", "cudnn",
     "cusolver_", "cusparse_", "hipblas_", "hipsolver_", "hipsparse_", "mosaic_gpu",
@@ -184,12 +183,7 @@ _OTHER_DEVICES = (
 
 
 def foreign_target(name: str) -> str | None:
-    """Return what to do about a target that no function outside its process or device can be."""
-    if _CALLBACKS in name:
-        return (
-            "it calls a Python function of the process that made the module (jax.pure_callback, "
-            f"jax.debug.print): give one, custom_calls = {{{name!r}: f}}, as hlo-run --load FILE.py"
-        )
+    """Return what to do about a target that no function outside its device can be."""
     if name.startswith(_OTHER_DEVICES):
         return (
             "it is code for another device: export the module for CPU, or give its function: "
