@@ -123,6 +123,8 @@ def _load(tree: str, file: str) -> dict[str, unittest.TestCase]:
     sys.meta_path.append(_OnlyInTree(tree))  # after those that find the installed JAX
     sys.path[0] = os.path.dirname(path)  # instead of this script's folder
     module = importlib.import_module(os.path.basename(path).removesuffix(".py"))
+    if "absl.flags" in sys.modules and not (flags := sys.modules["absl.flags"].FLAGS).is_parsed():
+        flags(sys.argv[:1])
     tests = list(_flatten(unittest.defaultTestLoader.loadTestsFromModule(module)))
     return {f"{file}::{type(x).__qualname__}::{x._testMethodName}": x for x in tests}
 
