@@ -252,6 +252,18 @@ class Module:
             copy.add(made[comp], entry=comp is self._entry)
         return copy
 
+    def assign(self, other: Module) -> None:
+        """Make this module a copy of another one: its name, header and computations.
+
+        The computations that were here before have no module any more.
+        """
+        copy = other.clone()
+        for comp in self.computations:
+            comp.module = None
+        for comp in copy.computations:
+            comp.module = self
+        vars(self).update(vars(copy))
+
     def __copy__(self) -> Module:
         return self.clone()
 

@@ -7,21 +7,26 @@ like a public name: importing it would hide the name.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlo.jax.transforms import Transform, TransformRun, transform
 
 # Public names by the module that has them.
-_HOMES: dict[str, tuple[str, ...]] = {}
+_HOMES = {"hlo.jax.transforms": ("Transform", "TransformRun", "transform")}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__: list[str] = []
+__all__ = ["Transform", "TransformRun", "transform"]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'hlo.jax' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
-    return value
+if not TYPE_CHECKING:  # what checks types is to know which names there are
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'hlo.jax' has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

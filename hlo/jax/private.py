@@ -1,13 +1,18 @@
-"""What this package uses of JAX that is not public: no other file names anything private.
+"""What this package uses of JAX, where a version matters or a name is not public.
 
-Each function says which name it uses and why there is no public one. Tested with 0.10.2.
+No other file names anything private of JAX. Each use says which name, and why there is no public
+one. Tested with JAX 0.10.2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from types import ModuleType
+from typing import Any
 
-from hlo.errors import HloError
+from hlo.errors import HloError, did_you_mean
 
 
 def need_jax(user: str) -> ModuleType:
@@ -23,3 +28,119 @@ def need_jax(user: str) -> ModuleType:
             "pip install 'hlo-tools[jax]'",
         ) from None  # fmt: skip
     return jax
+
+
+# --- transformations ----------------------------------------------------------------------------
+
+
+class Registration:
+    """A callback for the modules that XLA compiles, by `jax.extend.xla`, which is public.
+
+    platforms: for which; None for all that can. It can be registered again.
+    """
+
+    def __init__(
+        self, callback: Callable[[bytes], bytes | None], name: str, stage: str,
+        platforms: tuple[str, ...] | None,
+    ) -> None:  # fmt: skip
+        self._callback, self._name = callback, name
+        self._asked = platforms is not None
+        self._platforms = _platforms(platforms)
+        self._xla = _transformations()
+        self._stage = self._xla.PipelineStage[stage]
+        self._registered: set[str] = set()
+
+    def add(self) -> None:
+        """Register it. Raises HloError for a platform that has no transformations."""
+        for platform in self._platforms:
+            if platform in self._registered:
+                continue
+            try:
+                self._xla.register_hlo_module_transformation(
+                    self._callback, name=self._name, stage=self._stage, platforms=platform
+                )
+            except RuntimeError as e:  # of newer versions, for a plug-in that has none
+                if self._asked:
+                    message = f"hlo.jax.transform: platform {platform}: {e}"
+                    raise HloError.at("unsupported-platform", message) from None
+            else:
+                self._registered.add(platform)
+
+    def remove(self) -> None:
+        """Remove it from XLA:CPU, which is to pay nothing for it.
+
+        Plug-ins keep it: what removes it there frees it even while another thread compiles, and
+        0.10.2 adds it again to each client that is made later.
+        """
+        if "cpu" in self._registered:
+            self._registered.remove("cpu")
+            self._xla.clear_hlo_module_transformation(self._name, self._stage, "cpu")
+
+
+def _transformations() -> ModuleType:
+    try:
+        import jax.extend.xla
+    except ImportError:
+        import jax
+
+        message = f"hlo.jax.transform needs JAX 0.10.2 or newer, not {jax.__version__}"
+        hint = "pip install --upgrade jax"
+        raise HloError.at("missing-extra", message, None, hint) from None
+    return jax.extend.xla
+
+
+def _platforms(asked: tuple[str, ...] | None) -> list[str]:
+    """Return the platforms to register for: those asked for, or all there are.
+
+    0.10.2 takes those of plug-ins that are not loaded yet, but has no public list of them:
+    `xla_bridge._backend_factories` is the one it uses itself. Newer versions load all first.
+    Raises HloError (`unsupported-platform`) for one that there is not.
+    """
+    import jax
+
+    if jax.__version_info__ < (0, 11):
+        from jax._src import xla_bridge
+
+        # By the names of clients, which it compares with.
+        names = {"cuda": "gpu", "rocm": "gpu"}
+        known = ["cpu", *(names.get(n, n) for n in xla_bridge._backend_factories)]
+        asked = asked and tuple(names.get(n, n) for n in asked)
+    else:
+        import jax.extend.backend
+
+        known = list(jax.extend.backend.backends())
+    for platform in asked or ():
+        if platform not in known:
+            message = f"hlo.jax.transform: JAX has no platform {platform} here"
+            hint = did_you_mean(platform, known) or f"it has {', '.join(sorted({*known}))}"
+            raise HloError.at("unsupported-platform", message, None, hint)
+    return list(dict.fromkeys(known if asked is None else asked))
+
+
+@cache
+def _context() -> Any:
+    import jax
+
+    return jax.make_user_context()
+
+
+def compiled_apart(key: object) -> AbstractContextManager[None]:
+    """Return a context in which functions are compiled apart from those outside of it.
+
+    key: those with the same one are compiled once. `jax.make_user_context` is public.
+    """
+    context: AbstractContextManager[None] = _context()(key)
+    return context
+
+
+@cache
+def add_to_cache_key(text: Callable[[], str]) -> None:
+    """Make what a function returns part of the keys of JAX's persistent cache, from now on.
+
+    `jax._src.cache_key.custom_hook` is meant to be replaced, but in no public module. Without it, a
+    cache would give what was compiled with other transformations, or without any.
+    """
+    from jax._src import cache_key
+
+    before = cache_key.custom_hook
+    cache_key.custom_hook = lambda: before() + text()

@@ -30,14 +30,16 @@ class Message(dict[str, Any]):
     """Field values by name; absent fields have no entry.
 
     Repeated fields are lists, those of many numbers arrays; enumerations are words, or numbers that
-    are not in the schema. offset: where the message begins in its source.
+    are not in the schema. offset: where the message begins in its source. unknown: the bytes of
+    fields that are not in the schema.
     """
 
-    __slots__ = ("offset",)
+    __slots__ = ("offset", "unknown")
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
         self.offset = 0
+        self.unknown = b""
 
     def sub(self, name: str) -> Message:
         """Return the message in a field, an empty one if it is absent."""

@@ -1,7 +1,7 @@
 """The binary form of messages: reading and writing of protocol buffers' wire format.
 
-Source: https://protobuf.dev/programming-guides/encoding. Fields that are not in the schema are
-skipped, as usual for protocol buffers. Allocations are bounded by the size of the input.
+Source: https://protobuf.dev/programming-guides/encoding. Fields that are not in the schema are kept
+as bytes, as usual for protocol buffers. Allocations are bounded by the size of the input.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class _Decoder:
         if depth > MAX_NESTING:
             _fail(f"messages are nested more than {MAX_NESTING} deep", pos, "nesting-too-deep")
         chunks: dict[str, list[np.ndarray]] = {}
+        unknown = [into.unknown]
         while pos < end:
             start = pos
             tag, pos = self._varint(pos, end)
@@ -75,7 +76,10 @@ class _Decoder:
                 _fail(f"invalid wire type {wire}", start)
             if entry is not None:
                 self._field(entry, wire, into, chunks, pos, stop, depth)
+            else:
+                unknown.append(self._data[start:stop])
             pos = stop
+        into.unknown = b"".join(unknown)
         for name, parts in chunks.items():
             into[name] = np.concatenate([into[name], *parts] if name in into else parts)
         return into
@@ -183,7 +187,7 @@ class _Decoder:
 
 
 def encode(message: Message, kind: MessageType) -> bytes:
-    """Return the bytes of a message, fields in the order of their numbers."""
+    """Return the bytes of a message: fields in the order of their numbers, unknown ones last."""
     parts: list[bytes] = []
     for entry, value in kind.fields_of(message):
         if entry.repeated and entry.wire_type != 2:
@@ -200,6 +204,7 @@ def encode(message: Message, kind: MessageType) -> bytes:
             elif entry.explicit or _scalar_number(entry, one) != 0:
                 parts.append(_varint(entry.number << 3 | entry.wire_type))
                 parts.append(_packed(entry, (one,)))
+    parts.append(message.unknown)
     return b"".join(parts)
 
 

@@ -8,7 +8,7 @@ requires. The compile options in the header of the text (`replica_count`, `num_p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from hlo.frontends.proto.attributes import called, encodings, usual_comparison
 from hlo.frontends.proto.metadata import write_frontend_attributes, write_metadata, write_statistics
@@ -38,8 +38,33 @@ _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "backend_config": ("backend_config", to_bytes),
 }  # fmt: skip
 
-# The first id of instructions in the computation of this number, as in XLA.
+# Ids of instructions have the id of the computation above these bits, as in XLA.
 _COMPUTATION_BITS = 32
+
+
+class Numbering(NamedTuple):
+    """The computations and their instructions in the order in which they are written, and ids.
+
+    XLA's reader needs callees and operands first, and orders computations by their ids.
+    """
+
+    order: dict[Computation, list[Instruction]]
+    ids: dict[Computation | Instruction, int]
+
+
+def numbering_of(module: Module) -> Numbering:
+    """Return ids that count the computations, and the instructions of each of them."""
+    order = {comp: comp.in_order() for comp in module.callees_first()}
+    ids: dict[Computation | Instruction, int] = {c: n for n, c in enumerate(module.computations)}
+    for comp, instructions in order.items():
+        first = first_id(ids[comp])
+        ids |= {inst: first + n for n, inst in enumerate(instructions)}
+    return Numbering(order, ids)
+
+
+def first_id(computation: int) -> int:
+    """Return the first id of the instructions in the computation of an id."""
+    return computation << _COMPUTATION_BITS
 
 
 # Messages that XLA writes for each instruction even if they are empty.
@@ -64,13 +89,13 @@ def write_xla_module(module: Module) -> Message:
     return m
 
 
-def write_module(module: Module) -> Message:
-    """Return the HloModuleProto of a module. Raises InferError for what messages cannot express."""
-    order = module.callees_first()
+def write_module(module: Module, numbering: Numbering | None = None) -> Message:
+    """Return the HloModuleProto of a module. Raises InferError for what messages cannot express.
+
+    numbering: by default that of `numbering_of`.
+    """
+    order, ids = numbering or numbering_of(module)
     names = unique_names(order)
-    # XLA's reader orders computations by their ids, not by their position.
-    numbers = {comp: number for number, comp in enumerate(module.computations)}
-    ids: dict[Instruction, int] = {}
     fused = {
         callee
         for inst in module.instructions()
@@ -80,8 +105,11 @@ def write_module(module: Module) -> Message:
     m = Message(
         name=module.name,
         entry_computation_name=module.entry.name,
-        entry_computation_id=numbers[module.entry],
-        computations=[_computation(c, numbers, ids, names, is_fused=c in fused) for c in order],
+        entry_computation_id=ids[module.entry],
+        computations=[
+            _computation(c, instructions, ids, names, is_fused=c in fused)
+            for c, instructions in order.items()
+        ],
     )
     parameters, result = module.program_shapes
     m["host_program_shape"] = write_program_shape(
@@ -90,7 +118,7 @@ def write_module(module: Module) -> Message:
     if module.is_scheduled:
         m["schedule"] = Message(
             sequences=[
-                Message(key=numbers[c], value=Message(instruction_ids=[ids[i] for i in c]))
+                Message(key=ids[c], value=Message(instruction_ids=[ids[i] for i in c]))
                 for c in order
                 if c not in fused
             ]
@@ -152,19 +180,16 @@ def _records(lines: Any) -> list[Message]:
 
 def _computation(
     comp: Computation,
-    numbers: dict[Computation, int],
-    ids: dict[Instruction, int],
+    order: list[Instruction],
+    ids: dict[Computation | Instruction, int],
     names: dict[Instruction, str],
     *,
     is_fused: bool,
 ) -> Message:
-    first = numbers[comp] << _COMPUTATION_BITS
-    order = comp.in_order()
-    ids |= {inst: first + i for i, inst in enumerate(order)}
     m = Message(
         name=comp.name,
-        id=numbers[comp],
-        instructions=[_instruction(i, names[i], numbers, ids) for i in order],
+        id=ids[comp],
+        instructions=[_instruction(i, names[i], ids) for i in order],
         program_shape=write_program_shape(
             comp.parameter_shapes, comp.result_shape, [names[p] for p in comp.parameters]
         ),
@@ -179,7 +204,7 @@ def _computation(
 
 
 def _instruction(
-    inst: Instruction, name: str, numbers: dict[Computation, int], ids: dict[Instruction, int]
+    inst: Instruction, name: str, ids: dict[Computation | Instruction, int]
 ) -> Message:
     m = Message(
         name=name,
@@ -202,7 +227,7 @@ def _instruction(
     for key in called(inst.spec):
         value = inst.attrs[key]
         callees += value if isinstance(value, tuple) else [] if value is None else [value]
-    m["called_computation_ids"] = [numbers[c] for c in callees]
+    m["called_computation_ids"] = [ids[c] for c in callees]
     for key, value in inst.annotations.items():
         field, write = _ANNOTATIONS[key]
         m[field] = write(value)

@@ -58,6 +58,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--memory", type=float, default=8.0, help="GiB for each worker (default 8)")
     add("--python", default=sys.executable, help="the Python that has jax and its tests' needs")
     add("--x64", action="store_true", help="with 64-bit types, as JAX's second CPU run")
+    add("--transform", metavar="NAME", help="identity, rewrite, same-bytes, or a pipeline of ours")
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="for the workers")
     result = parser.parse_args(arguments)
     if not result.tree and not result.compare:
@@ -71,6 +72,8 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
         result["HLO_PJRT_PLATFORM"] = "cpu"
     if options.x64:
         result["JAX_ENABLE_X64"] = "1"
+    if options.transform:
+        result["HLO_JAX_TRANSFORM"] = options.transform
     return result | dict(x.split("=", 1) for x in options.env)
 
 

@@ -1,4 +1,6 @@
-"""Runs tests of one of JAX's test files; a program of its own that imports nothing of this project.
+"""Runs tests of one of JAX's test files; a program of its own.
+
+It imports nothing of this project but for HLO_JAX_TRANSFORM, see `_transform`.
 
     python worker.py TREE FILE [--jax_FLAG=VALUE ...] < IDS
 
@@ -129,6 +131,30 @@ def _load(tree: str, file: str) -> dict[str, unittest.TestCase]:
     return {f"{file}::{type(x).__qualname__}::{x._testMethodName}": x for x in tests}
 
 
+def _transform(name: str) -> None:
+    """Have XLA run something on each module that it compiles.
+
+    `identity` reads the module and changes nothing; `rewrite` writes what was read; `same-bytes` is
+    XLA's own share of that: it builds the module again from its own bytes. Else it is a pipeline.
+    """
+    if name in ("rewrite", "same-bytes"):
+        import jax.extend.xla as xla
+
+        import hlo
+
+        def rewrite(data: bytes) -> bytes:
+            return hlo.to_proto(hlo.from_proto(data)) if name == "rewrite" else data
+
+        for stage in xla.PipelineStage:
+            xla.register_hlo_module_transformation(rewrite, name=name, stage=stage, platforms="cpu")
+        return
+    import hlo.jax
+
+    for stage in ("pre-scheduler", "post-scheduler"):
+        passes = (lambda module: None) if name == "identity" else name
+        hlo.jax.transform(passes, stage=stage, platforms="cpu")
+
+
 def main() -> None:
     faulthandler.enable()
     os.set_inheritable(int(os.environ["JAX_SUITE_CHANNEL"]), False)
@@ -145,6 +171,8 @@ def main() -> None:
         if id_ not in tests:
             _say("end", id_, "error", 0.0, "no such test on this platform", "")
     names = {tests[id_].id(): id_ for id_ in wanted if id_ in tests}
+    if "HLO_JAX_TRANSFORM" in os.environ:
+        _transform(os.environ["HLO_JAX_TRANSFORM"])
     suite = unittest.TestSuite(tests[id_] for id_ in wanted if id_ in tests)
     suite.run(Result(names))
 
