@@ -169,3 +169,10 @@ def test_large_blocks_are_used_again() -> None:
     assert {new(1 << 20) for _ in range(3)} == blocks
     for block in blocks:
         release(block)
+
+
+def test_contexts_of_runs_are_taken_and_have_nothing_in_them() -> None:
+    context = call("ExecuteContext_Create").context
+    assert context
+    call("FFI_UserData_Add", context=context)
+    call("ExecuteContext_Destroy", context=context)
