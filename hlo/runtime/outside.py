@@ -152,7 +152,9 @@ def native_function(address: int, api_version: int) -> Function:
 # --- Python functions ---------------------------------------------------------------------------
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-_pending = threading.local()
+# The exception of a function that failed, by the thread of the run. Python has no state of its own
+# that lasts for a thread that native code started, so this is no `threading.local`.
+_pending: dict[int, BaseException] = {}
 
 
 def python_function(
@@ -178,7 +180,7 @@ def python_function(
             for view, address, value in zip(targets, places, values, strict=True):
                 view.at(address)[...] = value
         except BaseException as e:
-            _pending.error = e
+            _pending[threading.get_ident()] = e
             return 1
         return 0
 
@@ -294,9 +296,8 @@ class HostTable:
         number: of the function that failed.
         """
         which = self._outside.imports[number]
-        error = getattr(_pending, "error", None)
+        error = _pending.pop(threading.get_ident(), None)
         if error is not None:
-            _pending.error = None
             raise error
         message = self._message.value.decode(errors="replace") or "no reason given"
         self._message.value = b""

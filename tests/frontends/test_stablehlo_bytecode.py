@@ -195,3 +195,12 @@ def test_bytecode_of_other_dialects_is_refused() -> None:
 def test_names_and_locations_are_kept() -> None:
     text = bytecode_to_text(bytecode_of(ADD))
     assert "%arg0: tensor<2xf32> loc(#loc0)" in text and '#loc1 = loc("sum"("f.py":3:4))' in text
+
+
+def test_arrays_in_attributes_that_are_not_of_stablehlo_are_read() -> None:
+    """As JAX has one in the mesh of a callback's device."""
+    mesh = (
+        "sdy.mesh @one = <[], device_ids=[0]> {stablehlo.mesh = "
+        "{axes = [], device_ids = dense<0> : tensor<1xi64>, masks = dense<true> : tensor<9xi1>}}\n"
+    )
+    assert read(bytecode_of(mesh + ADD)) == read(mesh + ADD) != "error"

@@ -123,11 +123,17 @@ def _unknown(r: Reader, s: Stream) -> Value:
     return Value("unknown")
 
 
+def _dense(r: Reader, s: Stream) -> Value:
+    """Decode an array by its bytes: of operations of Shardy, the devices of a mesh."""
+    kind = r.type(s)
+    return Value(f'dense<"0x{s.blob().hex()}"> : {kind.text}')
+
+
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
     0: read_array, 1: read_dictionary, 2: read_string, 3: _typed_string, 4: _symbol,
     5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer,
     10: _call_site, 11: _file, 12: _fused,
-    13: _fused_with_metadata, 14: _named, 15: _unknown, 22: _file_range,
+    13: _fused_with_metadata, 14: _named, 15: _unknown, 18: _dense, 22: _file_range,
 }  # fmt: skip
 
 
