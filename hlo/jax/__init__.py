@@ -10,13 +10,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hlo.jax.clients import backend
+    from hlo.jax.reports import find_nan, first_divergence, profile
     from hlo.jax.transforms import Transform, TransformRun, transform
 
 # Public names by the module that has them.
-_HOMES = {"hlo.jax.transforms": ("Transform", "TransformRun", "transform")}
+_HOMES = {
+    "hlo.jax.clients": ("backend",),
+    "hlo.jax.reports": ("find_nan", "first_divergence", "profile"),
+    "hlo.jax.transforms": ("Transform", "TransformRun", "transform"),
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["Transform", "TransformRun", "transform"]
+__all__ = [
+    "Transform",
+    "TransformRun",
+    "backend",
+    "find_nan",
+    "first_divergence",
+    "profile",
+    "transform",
+]
 
 
 if not TYPE_CHECKING:  # what checks types is to know which names there are

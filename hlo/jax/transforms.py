@@ -19,7 +19,7 @@ from typing import Any, Self
 from hlo.errors import HloError, InferError, TextError
 from hlo.frontends.proto.rewrite import Rewriter
 from hlo.ir import Module
-from hlo.jax import private
+from hlo.jax.private import need_jax, transformations
 from hlo.passes import Fix, Pass, Step, run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.registry import registered
@@ -75,7 +75,7 @@ def transform(
     >>> transform.runs[-1].module, transform.runs[-1].value
     ('jit_sin', ['parameter', 'sine'])
     """
-    private.need_jax("hlo.jax.transform")
+    need_jax("hlo.jax.transform")
     if stage not in STAGES:
         message = f"hlo.jax.transform: stage is {' or '.join(STAGES)}, not {stage!r}"
         raise HloError.at("bad-value", message)
@@ -142,7 +142,7 @@ class Transform:
     def __enter__(self) -> Self:
         self.activate()
         self.error = None
-        self._context = private.compiled_apart(_active_keys())
+        self._context = transformations.compiled_apart(_active_keys())
         self._context.__enter__()
         return self
 
@@ -232,13 +232,13 @@ class _Stage:
     def __init__(self, name: str, platforms: tuple[str, ...] | None) -> None:
         self.name = name
         self.active: tuple[Transform, ...] = ()
-        self._registration = private.Registration(
+        self._registration = transformations.Registration(
             self, f"hlo.jax.transform {platforms}", STAGES[name], platforms
         )
 
     def add(self, transform: Transform) -> None:
         with _LOCK:
-            private.add_to_cache_key(_cache_key)
+            transformations.add_to_cache_key(_cache_key)
             if transform not in self.active:
                 self._registration.add()
                 self.active += (transform,)

@@ -14,6 +14,7 @@ import pytest
 
 import hlo
 import hlo.client
+import hlo.jax
 import hlo.passes
 import hlo.runtime.executable
 
@@ -26,6 +27,8 @@ def _public() -> Iterator[tuple[str, Any]]:
     for name in hlo.__all__:
         if name not in _WITHOUT:
             yield name, getattr(hlo, name)
+    for name in hlo.jax.__all__:
+        yield f"jax.{name}", getattr(hlo.jax, name)
     for thing in _OTHERS:
         yield thing.__qualname__, thing
 

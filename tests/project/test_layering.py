@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     # What a user of JAX imports.
     "jax": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "compiler"}
-    | {"lenient", "debug", "profiler", "reports", "api"},
+    | {"lenient", "debug", "profiler", "reports", "api", "pjrt"},
     "builder": {"frontends"},
     "client": _IR
     | {"io", "host", "mpi", "analysis", "eval", "frontends", "spmd", "compiler", "api"},

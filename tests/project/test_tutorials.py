@@ -21,7 +21,7 @@ import pytest
 
 from tests.harness.paths import ROOT
 
-TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "jax.md"]
 _BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", re.M)
 
@@ -37,7 +37,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: f"{p.parent.stem}-{p.stem}")
 def test_a_tutorial_runs(
     path: Path, commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,4 @@
-"""What this package uses of JAX, where a version matters or a name is not public.
-
-No other file names anything private of JAX. Each use says which name, and why there is no public
-one. Tested with JAX 0.10.2.
-"""
+"""Transformations of the modules that XLA compiles."""
 
 from __future__ import annotations
 
@@ -13,24 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from hlo.errors import HloError, did_you_mean
-
-
-def need_jax(user: str) -> ModuleType:
-    """Return JAX. Raises HloError (`missing-extra`) where it is not installed.
-
-    user: the function that needs it, as users call it.
-    """
-    try:
-        import jax
-    except ImportError:
-        raise HloError.at(
-            "missing-extra", f"{user} needs JAX, which is not installed", None,
-            "pip install 'hlo-tools[jax]'",
-        ) from None  # fmt: skip
-    return jax
-
-
-# --- transformations ----------------------------------------------------------------------------
 
 
 class Registration:
