@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ class Failed(Exception):
     """An error that a function of the table has returned."""
 
 
-def call(name: str, size: int | None = None, **fields: Any) -> Any:
+def call(name: str, size: int | None = None, /, **fields: Any) -> Any:
     """Call a function of the table; returns its arguments. size: instead of the struct's own."""
     api()
     kind = interface().arguments[name]
@@ -82,3 +83,32 @@ def get(buffer: int, like: np.ndarray) -> np.ndarray:
     call("Event_Await", event=args.event)
     call("Event_Destroy", event=args.event)
     return result
+
+
+@cache
+def client() -> int:
+    """Return a client with two devices."""
+    name, value = b"num_devices", 2
+    option: Any = interface().structs["NamedValue"](name_size=len(name), type=1, value_size=1)
+    text = ctypes.create_string_buffer(name)
+    option.name, option.string_value = ctypes.addressof(text), value
+    return int(call("Client_Create", create_options=ctypes.addressof(option), num_options=1).client)
+
+
+def compiled(text: str, options: bytes = b"") -> int:
+    """Return the loaded executable of a StableHLO module."""
+    code, form = text.encode(), b"mlir"
+    texts = [ctypes.create_string_buffer(t, len(t) + 1) for t in (code, form, options)]
+    program: Any = interface().structs["Program"](code_size=len(code), format_size=len(form))
+    program.code, program.format = map(ctypes.addressof, texts[:2])
+    args = call(
+        "Client_Compile", client=client(), program=ctypes.addressof(program),
+        compile_options=ctypes.addressof(texts[2]), compile_options_size=len(options),
+    )  # fmt: skip
+    return int(args.executable)
+
+
+def device(number: int = 0) -> int:
+    """Return a device of the client."""
+    found = call("Client_Devices", client=client())
+    return int((ctypes.c_size_t * found.num_devices).from_address(found.devices)[number])

@@ -110,7 +110,7 @@ def test_arguments_that_are_null_or_too_small_are_an_error(name: str) -> None:
         and len(interface().arguments[name].types) > 2
     ):
         with pytest.raises(Failed, match="smaller than in PJRT 0"):
-            call(name, size=16)
+            call(name, 16)
 
 
 def _call_at(name: str, address: int) -> None:

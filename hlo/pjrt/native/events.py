@@ -149,6 +149,10 @@ def _write_entries(code: Code) -> None:
         event = b.record(Event, args.event)
         need(b, event, EVENT_TAG, "event")
         b.fail_if(b.is_not_zero(event.state), "FAILED_PRECONDITION", "the event is set already")
+        b.fail_if(
+            b.both(b.is_null(args.error_message), b.is_not_zero(args.error_message_size)),
+            "INVALID_ARGUMENT", "the message is null",
+        )  # fmt: skip
         slot = b.alloca("ptr")
         b.store(NULL, slot.name)
         with b.when(b.is_not_zero(args.error_code)):
