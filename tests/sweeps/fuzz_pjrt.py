@@ -106,7 +106,12 @@ class Caller:
             return
         for field, kind in {**_HANDLES, **_MADE}.items():
             made = getattr(args, field, 0)
-            if made and made != given.get(field) and made != ctypes.addressof(self.memory):
+            if (
+                isinstance(made, int)
+                and made
+                and made != given.get(field)
+                and made != ctypes.addressof(self.memory)
+            ):
                 self.live.setdefault(kind, []).append(made)
 
 

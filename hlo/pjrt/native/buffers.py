@@ -260,12 +260,7 @@ def _write_host_buffers(code: Code) -> None:
 
     with code.entry("Client_BufferFromHostBuffer") as (b, args):
         device = _device(b, args.device, args.memory)
-        b.fail_if(
-            b.both(b.is_null(args.dims), b.is_not_zero(args.num_dims)), "INVALID_ARGUMENT",
-            "the dimensions are null",
-        )  # fmt: skip
         size = _bytes(b, args)
-        b.fail_if(b.icmp("slt", size, 0), "INVALID_ARGUMENT", "the type or a dimension is invalid")
         is_dense = b.call("is_dense", [args.at, size], "i1")
         # Other layouts are Python's.
         with b.exit_if(b.negated(is_dense)):
@@ -288,7 +283,6 @@ def _write_host_buffers(code: Code) -> None:
     with code.entry("Client_CreateViewOfDeviceBuffer") as (b, args):
         device = _device(b, args.device, args.memory)
         size = _bytes(b, args, "element_type")
-        b.fail_if(b.icmp("slt", size, 0), "INVALID_ARGUMENT", "the type or a dimension is invalid")
         b.fail_if(
             b.both(b.is_null(args.device_buffer_ptr), b.is_not_zero(size)), "INVALID_ARGUMENT",
             "the data are null",
@@ -318,8 +312,14 @@ def _copied(b: Writer, args: Record, size: Val) -> list[Val]:
 
 
 def _bytes(b: Writer, args: Record, type_: str = "type") -> Val:
-    """Return the bytes of an array; negative where its type or a dimension is none."""
-    return b.call("bytes_of", [getattr(args, type_), args.dims, args.num_dims], "i64")
+    """Return the bytes of an array, or return an error if its type or a dimension is none."""
+    b.fail_if(
+        b.both(b.is_null(args.dims), b.is_not_zero(args.num_dims)), "INVALID_ARGUMENT",
+        "the dimensions are null",
+    )  # fmt: skip
+    size = b.call("bytes_of", [getattr(args, type_), args.dims, args.num_dims], "i64")
+    b.fail_if(b.icmp("slt", size, 0), "INVALID_ARGUMENT", "the type or a dimension is invalid")
+    return size
 
 
 def _write_density(code: Code) -> None:

@@ -7,6 +7,7 @@ always been ready stands for all that is complete when it is asked for.
 from __future__ import annotations
 
 from hlo.codegen.llvm import Val, i64
+from hlo.pjrt.entries import ErrorCode
 from hlo.pjrt.native.writer import NULL, Code, Writer, need
 from hlo.pjrt.records import EVENT_TAG, Event, Waiter
 
@@ -152,6 +153,10 @@ def _write_entries(code: Code) -> None:
         b.fail_if(
             b.both(b.is_null(args.error_message), b.is_not_zero(args.error_message_size)),
             "INVALID_ARGUMENT", "the message is null",
+        )  # fmt: skip
+        b.fail_if(
+            b.icmp("uge", args.error_code, len(ErrorCode)), "INVALID_ARGUMENT",
+            "there is no such code of an error",
         )  # fmt: skip
         slot = b.alloca("ptr")
         b.store(NULL, slot.name)

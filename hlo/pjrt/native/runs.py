@@ -71,6 +71,8 @@ def write(code: Code) -> None:
             b.icmp("ne", count, expected), "INVALID_ARGUMENT",
             "the number of argument lists is not that of the program's devices",
         )  # fmt: skip
+        is_missing = b.binary("or", b.is_null(args.argument_lists), b.is_null(args.output_lists))
+        b.fail_if(is_missing, "INVALID_ARGUMENT", "the lists of arguments or results are null")
         # All is checked before anything runs: devices wait for each other.
         number = b.alloca("i64")
         b.store(i64(0), number.name)
@@ -109,6 +111,10 @@ def _write_check(code: Code) -> None:
     with code.function("run_check", "ptr", "ptr", "ptr") as (b, loaded_at, device_at, list_at):
         loaded = b.record(Loaded, loaded_at)
         need(b, b.record(Device, device_at), DEVICE_TAG, "device")
+        b.fail_if(
+            b.both(b.is_null(list_at), b.is_not_zero(loaded.num_args)), "INVALID_ARGUMENT",
+            "a list of arguments is null",
+        )  # fmt: skip
         number = b.alloca("i64")
         b.store(i64(0), number.name)
         with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), loaded.num_args)):
