@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ import hlo
 from hlo.errors import HloError, TextError
 from hlo.frontends.stablehlo.bytecode import bytecode_to_text, vhlo
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
+from hlo.frontends.stablehlo.bytecode.discardable import read_float, read_list
 from hlo.frontends.stablehlo.bytecode.stream import Stream
 from tests.harness.bytecode import VERSIONS, artifact
 from tests.sweeps.compare_bytecode import check, read
@@ -99,6 +100,37 @@ def test_sharding_rules_of_custom_calls_are_read(rule: str) -> None:
     data = bytecode_of(text)
     assert attribute in bytecode_to_text(data)
     hlo.verify(hlo.from_stablehlo(data))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "dense<0> : tensor<1xi64>", "dense<[true, false, true]> : tensor<3xi1>",
+        "dense<[[1, -2], [3, 4]]> : tensor<2x2xi8>", "dense<> : tensor<0xi64>",
+        "dense<[1.5, 2.5]> : tensor<2xf32>", "dense<3> : tensor<4xindex>", "1.5 : f32",
+        "-2.5 : bf16", "array<i64: 1, -2>", "array<i1: true, false>", "array<f32: 1.5, -0.0>",
+        "array<f64>",
+    ],
+)  # fmt: skip
+def test_discardable_attributes_of_mlir_are_read(value: str) -> None:
+    text = f"""module @m attributes {{some.dialect = {{key = {value}}}}} {{
+      func.func public @main(%arg0: tensor<f32>) -> tensor<f32> {{
+        return %arg0 : tensor<f32> }} }}"""
+    assert str(hlo.from_stablehlo(bytecode_of(text))) == str(hlo.from_stablehlo(text))
+
+
+@pytest.mark.parametrize(
+    ("read", "data"),
+    [(read_list, b"\x02\x05\x01"), (read_list, b"\x09\x05\x01\x02"), (read_float, b"\x01")],
+)
+def test_a_list_of_another_size_is_refused(read: Any, data: bytes) -> None:
+    class Types:
+        def type(self, s: Stream) -> Value:
+            return Value("i4" if read is read_float else "f32")
+
+    with pytest.raises(TextError) as e:
+        read(cast("Reader", Types()), Stream(data, 0, len(data)))
+    assert e.value.code == "bad-bytecode"
 
 
 def test_functions_number_their_values_on_their_own() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
+from hlo.frontends.stablehlo.bytecode.discardable import read_dense, read_float, read_list
 from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
 from hlo.frontends.stablehlo.spelling import string
 
@@ -123,17 +124,12 @@ def _unknown(r: Reader, s: Stream) -> Value:
     return Value("unknown")
 
 
-def _dense(r: Reader, s: Stream) -> Value:
-    """Decode an array by its bytes: of operations of Shardy, the devices of a mesh."""
-    kind = r.type(s)
-    return Value(f'dense<"0x{s.blob().hex()}"> : {kind.text}')
-
-
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
     0: read_array, 1: read_dictionary, 2: read_string, 3: _typed_string, 4: _symbol,
-    5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer,
+    5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer, 9: read_float,
     10: _call_site, 11: _file, 12: _fused,
-    13: _fused_with_metadata, 14: _named, 15: _unknown, 18: _dense, 22: _file_range,
+    13: _fused_with_metadata, 14: _named, 15: _unknown,
+    17: read_list, 18: read_dense, 22: _file_range,
 }  # fmt: skip
 
 
