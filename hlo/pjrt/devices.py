@@ -57,6 +57,7 @@ class Device:
         self.memories_at = self.held.addresses(m.address for m in self.memories)
         self.this_at = self.held.addresses([self.address])
         self.record.memory = self.memories[0].address
+        self.record.memories = self.memories_at
         DEVICES.add(self.address, self)
 
 

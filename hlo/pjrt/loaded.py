@@ -10,6 +10,7 @@ from hlo.pjrt import records
 from hlo.pjrt.devices import Device
 from hlo.pjrt.entries import PjrtError
 from hlo.pjrt.interface import interface
+from hlo.pjrt.layout_handles import layout_handle
 from hlo.pjrt.memory import Held
 from hlo.pjrt.programs import Program
 from hlo.runtime.executable import Executable as NativeExecutable
@@ -73,6 +74,8 @@ def loaded_record(
         item.type, item.rank = buffer_type(shape), len(dims_of(shape))
         item.dims = held.array(ctypes.c_int64, dims_of(shape))
         item.bytes, item.slot, item.argument = bytes_of(shape), slot, aliases.get(n, -1)
+        if isinstance(shape, ArrayShape) and shape.layout and not shape.layout.is_default:
+            item.layout = layout_handle(shape.layout)
     record = records.Loaded(
         tag=records.LOADED_TAG, refs=1, number=number,
         is_short=is_short(dict(native.cost)) and not native.uses_host and len(devices) == 1,

@@ -11,6 +11,7 @@ from hlo.pjrt.interface import struct
 # --- tags, one a kind of handle ------------------------------------------------------------------
 
 EVENT_TAG, BUFFER_TAG, LOADED_TAG, DEVICE_TAG = 0x0E7E47, 0x0B0FFE, 0x10ADED, 0x0DE71C
+LAYOUT_TAG = 0x1A7007
 
 # --- errors and events ---------------------------------------------------------------------------
 
@@ -45,13 +46,20 @@ Block = struct(
 # Where the elements of an allocation begin; a multiple of a cache line.
 BLOCK_BYTES = 64
 
+# How the elements of an array of a rank are arranged: the text as HLO has it, and its size; the
+# dimensions, the one that varies fastest first. None is freed.
+Layout = struct("Layout", ["tag:i64", "text:ptr", "size:i64", "order:ptr", "rank:i64"])
+# The rank of the largest arrays in default order of which there is a layout.
+MOST_DIMENSIONS = 64
+
 # type: of `Buffer_Type`. bytes: of the elements. event: when they are there. holds: external
-# references. The dimensions follow the record.
+# references. layout: null for the default one. The dimensions follow the record.
 Buffer = struct(
     "Buffer",
     [
         "tag:i64", "block:ptr", "data:ptr", "dims:ptr", "rank:i64", "type:i32", "is_deleted:i32",
         "bytes:i64", "device:ptr", "memory:ptr", "event:ptr", "holds:i64",
+        "layout:ptr",
     ],
 )  # fmt: skip
 
@@ -61,11 +69,13 @@ Buffer = struct(
 Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
 
 # A device runs its tasks one after the other, on a thread of its own. pending: how many it has not
-# completed. is_started: whether it has its thread. thread: which that is.
+# completed. is_started: whether it has its thread. thread: which that is. memory: the default one
+# of its memories, by kind.
 Device = struct(
     "Device",
     [
-        "tag:i64", "memory:ptr", "id:i64", "pending:i64", "is_started:i64", "thread:i64",
+        "tag:i64", "memory:ptr", "memories:ptr", "id:i64", "pending:i64", "is_started:i64",
+        "thread:i64",
         "first:ptr", "last:ptr", "mutex:lock", "condition:lock",
     ],
 )  # fmt: skip
@@ -75,12 +85,16 @@ Task = struct("Task", ["next:ptr", "run:ptr"])
 
 # --- programs ------------------------------------------------------------------------------------
 
-# type, rank, dims, bytes: as of a buffer. slot: where the program's table of results has it, -1 for
-# a token, which it has not. argument: whose memory it takes if that is donated, the
-# value being there before the run; -1 for none.
+# type, rank, dims, bytes, layout: as of a buffer. kind: which of the device's memories. slot: where
+# the program's table of results has it, -1 for a token, which it has not. argument: whose memory it
+# takes if that is donated, the value being there before the run; -1 for none.
 Result = struct(
-    "Result", ["type:i64", "rank:i64", "dims:ptr", "bytes:i64", "slot:i64", "argument:i64"]
-)
+    "Result",
+    [
+        "type:i64", "rank:i64", "dims:ptr", "bytes:i64", "layout:ptr", "kind:i64", "slot:i64",
+        "argument:i64",
+    ],
+)  # fmt: skip
 
 # A loaded executable, for one device or several; both of PJRT's handles point to it.
 #

@@ -15,6 +15,7 @@ from hlo.pjrt import (  # noqa: F401 (their entries)
     layouts,
     partitioners,
     shardings,
+    transfers,
 )
 from hlo.pjrt.entries import ENTRIES, ENTRY_NAMES, ErrorCode, PjrtError
 from hlo.pjrt.interface import Struct, interface, struct

@@ -14,12 +14,8 @@ from hlo.pjrt.native.python import entry_number
 from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
 from hlo.pjrt.records import BUFFER_TAG, DEVICE_TAG, Block, Buffer, Device, Memory
 
-# The rank of the largest array whose layout is told without Python.
-_MOST_DIMENSIONS = 64
 _ONLY_DURING_CALL = interface().enums["HostBufferSemantics"]["kImmutableOnlyDuringCall"]
 _ZERO_COPY = interface().enums["HostBufferSemantics"]["kImmutableZeroCopy"]
-_TILED = interface().enums["Buffer_MemoryLayout_Type"]["Tiled"]
-_MemoryLayout = interface().structs["Buffer_MemoryLayout"]
 
 # A copy to the host that waits for its source: source is a block.
 _Copy = struct("Copy", ["block:ptr", "source:ptr", "target:ptr", "bytes:i64", "event:ptr"])
@@ -31,9 +27,6 @@ def write(code: Code) -> None:
     - `buffer_new(block, type, dims, rank, bytes, device, event)`, which takes the references
     - `buffer_delete(buffer)`: its memory is gone unless others have it
     """
-    descending = ", ".join(f"i64 {n}" for n in reversed(range(_MOST_DIMENSIONS)))
-    code.module.define("descending", f"private constant [{_MOST_DIMENSIONS} x i64] [{descending}]")
-
     parameters = ("ptr", "i32", "ptr", "i64", "i64", "ptr", "ptr")
     with code.function("buffer_new", *parameters, exported=True) as (
         b, block, type_, dims, rank, size, device, event,
@@ -122,19 +115,6 @@ def _write_facts(code: Code) -> None:
         _buffer(b, args.buffer)
         args.is_on_cpu = 1
 
-    with code.entry("Buffer_GetMemoryLayout") as (b, args):
-        buffer = _buffer(b, args.buffer)
-        layout = b.record(_MemoryLayout, args.address("layout"))
-        tiled = b.record(interface().structs["Buffer_MemoryLayout_Tiled"], layout.address("tiled"))
-        b.fail_if(
-            b.icmp("ugt", buffer.rank, _MOST_DIMENSIONS), "UNIMPLEMENTED",
-            f"layouts of more than {_MOST_DIMENSIONS} dimensions",
-        )  # fmt: skip
-        first = b.binary("sub", i64(_MOST_DIMENSIONS), buffer.rank)
-        tiled.minor_to_major = b.word_at(Val("ptr", "@descending"), first)
-        tiled.minor_to_major_size, tiled.num_tiles = buffer.rank, 0
-        layout.type = _TILED
-
 
 def _write_life(code: Code) -> None:
     with code.entry("Buffer_Destroy") as (b, args):
@@ -183,12 +163,12 @@ def _write_copies(code: Code) -> None:
         buffer = b.record(Buffer, at)
         b.do("block_retain", buffer.block)
         b.do("event_retain", buffer.event)
-        b.ret(
-            b.run(
-                "buffer_new", buffer.block, buffer.type, buffer.dims, buffer.rank, buffer.bytes,
-                device, buffer.event,
-            )
+        copy = b.run(
+            "buffer_new", buffer.block, buffer.type, buffer.dims, buffer.rank, buffer.bytes,
+            device, buffer.event,
         )  # fmt: skip
+        b.record(Buffer, copy).layout = buffer.layout
+        b.ret(copy)
 
     with code.entry("Buffer_CopyToDevice") as (b, args):
         buffer = _live(b, args.buffer)
@@ -242,7 +222,7 @@ def _write_copies(code: Code) -> None:
         with b.exit_if(b.is_null(args.dst)):
             args.dst_size = buffer.bytes
             b.ret(NULL)
-        # Other layouts of the host are Python's.
+        # Layouts of the host are Python's.
         with b.exit_if(b.is_not_zero(args.host_layout)):
             b.ret(b.run("python_call", entry_number("Buffer_ToHostBuffer"), args.at))
         b.fail_if(
@@ -262,6 +242,7 @@ def _write_host_buffers(code: Code) -> None:
         device = _device(b, args.device, args.memory)
         size = _bytes(b, args)
         is_dense = b.call("is_dense", [args.at, size], "i1")
+        is_dense = b.both(is_dense, b.is_null(args.device_layout))
         # Other layouts are Python's.
         with b.exit_if(b.negated(is_dense)):
             b.ret(b.run("python_call", entry_number("Client_BufferFromHostBuffer"), args.at))

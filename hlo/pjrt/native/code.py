@@ -19,26 +19,18 @@ _FUNCTIONS = (
     "error_new", "event_new", "event_release", "event_complete", "event_wait", "block_new",
     "block_release", "block_of", "buffer_new", "programs_dead",
 )  # fmt: skip
-_VARIABLES = ("python_function",)
+_VARIABLES = ("python_function", "default_layouts")
 
 
 def ir(machine: Machine) -> str:
     """Return the LLVM IR."""
     from hlo.pjrt.native import (
-        buffers,
-        devices,
-        ends,
-        errors,
-        events,
-        memory,
-        programs,
-        python,
-        runs,
+        buffers, devices, ends, errors, events, layouts, memory, programs, python, runs
     )  # fmt: skip
     from hlo.pjrt.native.writer import Code
 
     code = Code(machine.triple, machine.data_layout)
-    for part in (errors, events, memory, devices, buffers, programs, runs, ends, python):
+    for part in (errors, events, memory, devices, buffers, layouts, programs, runs, ends, python):
         part.write(code)
     return code.module.to_text()
 

@@ -1,4 +1,4 @@
-"""What has no end, or nothing in it: clients, topologies and layouts, and contexts of runs."""
+"""What has no end, or nothing in it: clients, topologies, and contexts of runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ _CONTEXT = 1
 
 def write(code: Code) -> None:
     """Write the entries. To destroy is to do nothing: Python, which owns these, may have ended."""
-    for name in (
-        "Client_Destroy", "TopologyDescription_Destroy", "Layouts_MemoryLayout_Destroy",
-        "ExecuteContext_Destroy",
-    ):  # fmt: skip
+    for name in ("Client_Destroy", "TopologyDescription_Destroy", "ExecuteContext_Destroy"):
         with code.entry(name):
             pass
 

@@ -366,10 +366,14 @@ def _write_buffers(
         b.do("event_retain", event)
         type_ = b.cast("trunc", result.type, "i32")
         block = b.get(run.out_blocks, n)
-        buffer = b.run(
+        at = b.run(
             "buffer_new", block, type_, result.dims, result.rank, result.bytes, device.at, event
         )
-        b.put(results_at, n, buffer)
+        buffer = b.record(Buffer, at)
+        buffer.layout = result.layout
+        with b.when(b.is_not_zero(result.kind)):
+            buffer.memory = b.get(device.memories, result.kind)
+        b.put(results_at, n, at)
 
     b.each(loaded.num_outputs, make)
 
