@@ -505,6 +505,15 @@ def _outside(
     return bind(program.imports, host or Host(), program.collectives, custom_calls)
 
 
+def load_program(
+    program: NativeProgram, *, threads: int | None = None, host: Host | None = None
+) -> Executable:
+    """Return a function that runs a compiled program. Raises HloError, or RuntimeError for code
+    that does not load."""
+    outside = _outside(program, host) if program.uses_host else None
+    return Executable(program, threads=threads, outside=outside)
+
+
 def on_host(executable: Executable, host: Host) -> Executable:
     """Return a program as it runs beside another host. Raises HloError."""
     return executable.beside(_outside(executable, host, executable.custom_calls))

@@ -218,7 +218,7 @@ def _output_dimensions(args: Any) -> None:
 
 @entry("Executable_SizeOfGeneratedCodeInBytes")
 def _code_size(args: Any) -> None:
-    args.size_in_bytes = EXECUTABLES[args.executable].native.code_bytes
+    args.size_in_bytes = sum(map(len, EXECUTABLES[args.executable].native.program.code))
 
 
 @entry("Executable_GetCostAnalysis")
@@ -243,7 +243,7 @@ def _memory_stats(args: Any) -> None:
     shared = sum(bytes_of(e.program.results[n]) for n in e.program.aliases)
     for name, *_ in type(args)._fields_[3:]:
         setattr(args, name, 0)
-    args.generated_code_size_in_bytes = e.native.code_bytes
+    args.generated_code_size_in_bytes = sum(map(len, e.native.program.code))
     args.argument_size_in_bytes, args.output_size_in_bytes = sizes
     args.alias_size_in_bytes, args.temp_size_in_bytes = shared, e.native.arena_bytes
     args.peak_memory_in_bytes = sum(sizes) - shared + e.native.arena_bytes

@@ -14,6 +14,7 @@ from hlo.frontends.text.header import ProgramShape
 from hlo.ir import Module
 from hlo.pjrt.compile_options import CompileOptions
 from hlo.pjrt.entries import PjrtError
+from hlo.spmd.contract import contract_of
 from hlo.values.sharding import Sharding
 from hlo.values.types import ArrayShape, Shape, TupleShape, with_layouts_of
 
@@ -26,16 +27,24 @@ class Program:
     """A program, and what a device has of it.
 
     Attributes:
-        source: the module as it came, on whole arrays.
-        module: the one that each device runs, on its shards.
+        module: what each device runs, on its shards.
         parameter_shardings, result_shardings: of the leaves of the parameters and the result, None
             for a program that is not partitioned.
     """
 
-    source: Module
     module: Module
     parameter_shardings: tuple[Sharding, ...] | None = None
     result_shardings: tuple[Sharding, ...] | None = None
+
+    @staticmethod
+    def of_device(module: Module, options: CompileOptions) -> Program:
+        """Return the program of a module for each device, which has been prepared for options."""
+        _set_counts(module, options)
+        if options.num_partitions == 1:
+            return Program(module)
+        contract = contract_of(module)
+        assert contract is not None
+        return Program(module, contract.parameter_shardings, contract.result_shardings)
 
     @cached_property
     def arguments(self) -> list[Shape]:
@@ -94,12 +103,10 @@ def prepare(source: Module, options: CompileOptions) -> Program:
     _set_layouts(source, options)
     _need_static(source)
     if options.num_partitions == 1:
-        return Program(source, source)
+        return Program(source)
     from hlo.compiler.partition import partition
 
-    split = partition(source)
-    contract = split.contract
-    return Program(source, split.module, contract.parameter_shardings, contract.result_shardings)
+    return Program.of_device(partition(source).module, options)
 
 
 def _set_counts(module: Module, options: CompileOptions) -> None:

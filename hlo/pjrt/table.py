@@ -14,6 +14,7 @@ from hlo.pjrt import (  # noqa: F401 (their entries)
     compile,
     layouts,
     partitioners,
+    serialized,
     shardings,
     transfers,
 )

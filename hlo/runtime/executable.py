@@ -117,11 +117,10 @@ class Executable:
         functions that the program calls, if any. called: addresses of what its code refers to by
         symbol besides.
         """
-        self.name = program.name
+        self.name, self.program = program.name, program
         self.parameters: tuple[Parameter, ...] = program.parameters
         self.result_shape: Shape = program.result
         self.arena_bytes = program.arena_bytes
-        self.code_bytes = sum(map(len, program.code))
         self.cost = program.cost
         self.imports, self.uses_host = program.imports, program.uses_host
         # The numbers of replicas and of partitions that a run needs.

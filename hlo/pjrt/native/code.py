@@ -25,7 +25,16 @@ _VARIABLES = ("python_function", "default_layouts")
 def ir(machine: Machine) -> str:
     """Return the LLVM IR."""
     from hlo.pjrt.native import (
-        buffers, devices, ends, errors, events, layouts, memory, programs, python, runs
+        buffers,
+        devices,
+        ends,
+        errors,
+        events,
+        layouts,
+        memory,
+        programs,
+        python,
+        runs,
     )  # fmt: skip
     from hlo.pjrt.native.writer import Code
 

@@ -1,0 +1,95 @@
+"""Executables as bytes: what JAX's persistent compilation cache keeps.
+
+They have the module, the compile options, and the native code, for this version of the package and
+this kind of processor.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from hlo.compiler.keys import sources
+from hlo.compiler.pipeline import load_program
+from hlo.errors import HloError
+from hlo.frontends.proto import from_proto, to_proto
+from hlo.host import Host
+from hlo.pjrt.calls import functions
+from hlo.pjrt.client import CLIENTS
+from hlo.pjrt.compile import load
+from hlo.pjrt.compile_options import read_compile_options
+from hlo.pjrt.entries import PjrtError, bytes_at, entry
+from hlo.pjrt.executables import EXECUTABLES, Executable, drop_dead
+from hlo.pjrt.memory import FREE, handed
+from hlo.pjrt.options import Options
+from hlo.pjrt.programs import Program
+from hlo.runtime.executable import Executable as NativeExecutable
+from hlo.runtime.jit import host_machine
+from hlo.runtime.program import from_bytes, to_bytes
+from hlo.version import __version__
+
+_MAGIC = b"hlo-pjrt"
+_LENGTH = struct.Struct("<Q")
+
+
+def _version() -> str:
+    """Return what has to be equal where an executable is made and where it is loaded."""
+    return "\n".join((__version__, sources(), *host_machine().names))
+
+
+def to_content(e: Executable) -> bytes:
+    """Return an executable as bytes. Raises HloError."""
+    native = b"".join(bytes(piece) for piece in to_bytes(e.native.program))
+    parts = [to_proto(e.program.module), e.options.content, native]
+    header = {"version": _version(), "sizes": [len(p) for p in parts], "threads": e.native.threads}
+    head = json.dumps(header).encode()
+    return b"".join([_MAGIC, _LENGTH.pack(len(head)), head, *parts])
+
+
+def from_content(content: bytes, defaults: Options) -> tuple[Program, NativeExecutable, bytes]:
+    """Return what `to_content` was given: the program, its code, and the compile options.
+
+    Raises PjrtError.
+    """
+    try:
+        if not content.startswith(_MAGIC):
+            raise ValueError("they do not begin like one")
+        at = len(_MAGIC) + _LENGTH.size
+        (size,) = _LENGTH.unpack_from(content, len(_MAGIC))
+        header, at = json.loads(content[at : at + size]), at + size
+        if header["version"] != _version():
+            raise ValueError("it was made by another version, or for another processor")
+        parts = []
+        for size in header["sizes"]:
+            parts.append(content[at : at + size])
+            at += size
+        module = from_proto(parts[0])
+        native = from_bytes(memoryview(parts[2]))
+    except (ValueError, KeyError, TypeError, struct.error, HloError) as e:
+        raise PjrtError("INVALID_ARGUMENT", f"these bytes are no executable: {e}") from None
+    program = Program.of_device(module, read_compile_options(parts[1], defaults))
+    host = Host(custom_calls=functions())
+    return program, load_program(native, threads=header["threads"], host=host), parts[1]
+
+
+@entry("Executable_Serialize")
+def _serialize(args: Any) -> None:
+    content = to_content(EXECUTABLES[args.executable])
+    args.serialized_bytes = args.serialized_executable = handed(content)
+    args.serialized_bytes_size, args.serialized_executable_deleter = len(content), FREE
+
+
+@entry("Executable_DeserializeAndLoad")
+def _deserialize(args: Any) -> None:
+    drop_dead()
+    client = CLIENTS[args.client]
+    content = bytes_at(args.serialized_executable, args.serialized_executable_size)
+    program, native, given = from_content(content, client.options)
+    if args.overridden_serialized_compile_options_size:
+        given = bytes_at(
+            args.overridden_serialized_compile_options,
+            args.overridden_serialized_compile_options_size,
+        )
+    options = read_compile_options(given, client.options)
+    args.loaded_executable = load(program, native, options, client).address
