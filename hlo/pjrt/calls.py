@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_FUNCTIONS: dict[str, Any] = {}
 
 
-def register(target: str, function: Callable[..., Any]) -> None:
-    """Have programs that are compiled from now on call a Python function: `f(op, args) -> value`.
+def register(target: str, function: Any) -> None:
+    """Have programs that are compiled from now on call a Python function, `f(op, args) -> value`.
 
-    It is called as of `hlo.Host.custom_calls`.
+    function: as a value of `hlo.Host.custom_calls`: also functions on arrays by number.
     """
     _FUNCTIONS[target] = function
 
 
-def functions() -> dict[str, Callable[..., Any]]:
+def functions() -> dict[str, Any]:
     """Return the functions that are registered, by target."""
     return dict(_FUNCTIONS)
