@@ -510,7 +510,7 @@ def load_program(
 ) -> Executable:
     """Return a function that runs a compiled program. Raises HloError, or RuntimeError for code
     that does not load."""
-    outside = _outside(program, host) if program.uses_host else None
+    outside = _outside(program, host, {}) if program.uses_host else None
     return Executable(program, threads=threads, outside=outside)
 
 

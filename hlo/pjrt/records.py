@@ -11,7 +11,7 @@ from hlo.pjrt.interface import struct
 # --- tags, one a kind of handle ------------------------------------------------------------------
 
 EVENT_TAG, BUFFER_TAG, LOADED_TAG, DEVICE_TAG = 0x0E7E47, 0x0B0FFE, 0x10ADED, 0x0DE71C
-LAYOUT_TAG, CONTEXT_TAG = 0x1A7007, 0xC0A7E7
+LAYOUT_TAG = 0x1A7007
 
 # --- errors and events ---------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def _elements(address: int, dims: tuple[int, ...], size: int, order: tuple[int, 
     """Return the array, in logical order, whose elements of a size are arranged in an order."""
     inside = tuple(dims[d] for d in order)
     count = math.prod(dims)
-    memory = (ctypes.c_char * (count * size)).from_address(address)
+    memory = memoryview((ctypes.c_char * (count * size)).from_address(address))
     array = np.frombuffer(memory, f"V{size}", count).reshape(inside)
     return array.transpose(np.argsort(order)) if dims else array
 
@@ -63,7 +63,7 @@ def _strided(
     # The bytes from the first element in memory to the last.
     ends = [(n - 1) * s for n, s in zip(dims, strides, strict=True)]
     low, high = sum(min(0, e) for e in ends), sum(max(0, e) for e in ends)
-    memory = (ctypes.c_char * (high - low + size)).from_address(address + low)
+    memory = memoryview((ctypes.c_char * (high - low + size)).from_address(address + low))
     return np.ndarray(dims, f"V{size}", memory, -low, strides)
 
 

@@ -352,3 +352,15 @@ def test_a_number_has_one_layout_whatever_is_said() -> None:
         "  return %r#1 : tensor<i1>\n}"
     )
     assert "((s32[3,3]{0,1}, pred[]), token[]) infeed(" in str(hlo.from_stablehlo(text))
+
+
+def test_calls_of_a_location_nest_deeply() -> None:
+    calls = "".join(f'callsite("f{n}"("f.py":{n}:1) at ' for n in range(1, 300))
+    text = f"""
+    func.func @main(%x: tensor<f32>) -> tensor<f32> {{
+      %y = stablehlo.tanh %x : tensor<f32> loc("tanh"({calls}"main"("main.py":1:1){")" * 299}))
+      return %y : tensor<f32>
+    }}"""
+    module = hlo.from_stablehlo(text)
+    assert len(module.tables["StackFrames"]) == 300
+    assert "stack_frame_id=300" in str(module)

@@ -44,3 +44,46 @@ print(made.memory_analysis().argument_size_in_bytes, made.memory_analysis().outp
 print("dot(" in made.as_text(), made.input_formats, made.output_formats)
 """)
     assert printed.startswith("1024.0 64.0\n256 256\nTrue "), printed
+
+
+def test_arrays_have_the_layouts_that_a_program_asks_for() -> None:
+    printed = run_program("""
+from jax.experimental.layout import Format, Layout
+x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+format = Format(Layout((2, 0, 1)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+y = jax.jit(lambda x: x * 2, out_shardings=format)(x)
+z = jax.jit(lambda y: y.sum(0), in_shardings=format)(y)
+put = jax.device_put(x, format)
+print(y.format.layout.major_to_minor, put.format.layout.major_to_minor)
+print(np.array_equal(y, 2 * x), np.array_equal(z, 2 * x.sum(0)), np.array_equal(put, x))
+print(np.array_equal(jax.jit(lambda x: x)(x[:, ::2, ::-1]), x[:, ::2, ::-1]))
+""")
+    assert printed == "(2, 0, 1) (2, 0, 1)\nTrue True True\nTrue\n"
+
+
+def test_executables_serialize() -> None:
+    printed = run_program("""
+from jax.experimental import serialize_executable
+f = lambda x: (jnp.sin(x) @ x, {"y": x + 1})
+made = jax.jit(f).lower(np.ones((4, 4), np.float32)).compile()
+again = serialize_executable.deserialize_and_load(*serialize_executable.serialize(made))
+x = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+print(jax.tree.map(lambda a, b: bool((a == b).all()), again(x), made(x)))
+""")
+    assert printed == "(True, {'y': True})\n"
+
+
+def test_programs_run_on_several_devices() -> None:
+    printed = run_program("""
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+x = np.arange(64, dtype=np.float32).reshape(8, 8)
+put = jax.device_put(x, NamedSharding(mesh, P("x", "y")))
+product = jax.jit(lambda a: a @ a.T)(put)
+total = jax.jit(jax.shard_map(
+    lambda a: jax.lax.psum(a, "x"), mesh=mesh, in_specs=P("x", "y"), out_specs=P(None, "y")))(put)
+mean = jax.pmap(lambda a: jax.lax.pmean(a, "i"), axis_name="i")(np.arange(8.0))
+print(product.sharding.spec, np.array_equal(product, x @ x.T))
+print(np.array_equal(total, x.reshape(4, 2, 8).sum(0)), np.unique(mean))
+""", HLO_PJRT_DEVICES="8")  # fmt: skip
+    assert printed == "P('x',) True\nTrue [3.5]\n"

@@ -100,16 +100,24 @@ class Locations:
                 return self._alias(c.match(_ALIAS, "an alias")[0], c)
             if c.accept("unknown"):
                 return None
-            if c.accept("callsite"):
-                c.expect("(")
-                callee = self._read(c)
-                c.expect("at")
-                caller = self._read(c)
-                c.expect(")")
-                return _Call(callee, caller)
+            if c.peek("callsite"):
+                return self._calls(c)
             if c.accept("fused"):
                 return self._fused(c)
             return self._name(c)
+
+    def _calls(self, c: Cursor) -> _Location:
+        """Return a call, whose caller may be a call in turn, and so on: stacks are deep."""
+        callees = []
+        while c.accept("callsite"):
+            c.expect("(")
+            callees.append(self._read(c))
+            c.expect("at")
+        found = self._read(c)
+        for callee in reversed(callees):
+            c.expect(")")
+            found = _Call(callee, found)
+        return found
 
     def _fused(self, c: Cursor) -> _Fused:
         if c.peek("<"):
@@ -177,8 +185,13 @@ class Locations:
         if isinstance(location, _Name):
             return self._frame(location.inside, location.name, caller)
         if isinstance(location, _Call):
-            caller = self._frame(location.caller, function, caller) or caller
-            return self._frame(location.callee, function, caller) or caller
+            callees = []
+            while isinstance(location, _Call):
+                callees.append(location.callee)
+                location = location.caller
+            for part in (location, *reversed(callees)):
+                caller = self._frame(part, function, caller) or caller
+            return caller
         if not isinstance(location, _File):
             return 0
         place = FileLocation(
