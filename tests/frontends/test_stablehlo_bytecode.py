@@ -224,6 +224,25 @@ def test_bytecode_of_other_dialects_is_refused() -> None:
     assert "serialize_portable_artifact" in str(e.value)
 
 
+def test_types_of_shardys_operations_are_stablehlos_own() -> None:
+    text = """module @m {
+      sdy.mesh @mesh = <["i"=2]>
+      func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+        %0 = stablehlo.create_token : !stablehlo.token
+        %1:2 = sdy.manual_computation(%arg0, %0) in_shardings=[<@mesh, [{"i"}]>, <@mesh, []>]
+            out_shardings=[<@mesh, [{"i"}]>, <@mesh, []>] manual_axes={"i"}
+            (%arg1: tensor<2xf32>, %arg2: !stablehlo.token) {
+          %2 = stablehlo.add %arg1, %arg1 : tensor<2xf32>
+          sdy.return %2, %arg2 : tensor<2xf32>, !stablehlo.token
+        } : (tensor<4xf32>, !stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)
+        return %1#0 : tensor<4xf32>
+      }
+    }"""
+    data = bytecode_of(text)
+    assert "!stablehlo.token" in bytecode_to_text(data)
+    assert not check(text)[1]
+
+
 def test_names_and_locations_are_kept() -> None:
     text = bytecode_to_text(bytecode_of(ADD))
     assert "%arg0: tensor<2xf32> loc(#loc0)" in text and '#loc1 = loc("sum"("f.py":3:4))' in text

@@ -135,6 +135,11 @@ class Reader:
                     name = self.string(s)
                 self._op_names.append(f"{dialect}.{name}")
 
+    @property
+    def dialects_of_operations(self) -> set[str]:
+        """The dialects that have operations here."""
+        return {name.partition(".")[0] for name in self._op_names}
+
     def _dialect(self, s: Stream) -> str:
         return self.dialects[self._index(s, len(self.dialects), "dialect")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo.frontends.stablehlo.bytecode import builtin, shardy, vhlo
+from hlo.frontends.stablehlo.bytecode import builtin, shardy, unversioned, vhlo
 from hlo.frontends.stablehlo.bytecode.container import Argument, Operation, Reader, Value
 from hlo.frontends.stablehlo.bytecode.operations import attributes_of, name_of
 from hlo.frontends.stablehlo.bytecode.properties import PROPERTIES
@@ -24,11 +24,17 @@ def bytecode_to_text(data: bytes) -> str:
             "builtin": builtin.decode_attribute,
             "vhlo": vhlo.decode_attribute,
             "sdy": shardy.decode_attribute,
+            "stablehlo": unversioned.decode_attribute,
         },
-        {"builtin": builtin.decode_type, "vhlo": vhlo.decode_type},
+        {
+            "builtin": builtin.decode_type,
+            "vhlo": vhlo.decode_type,
+            "stablehlo": unversioned.decode_type,
+        },
         PROPERTIES,
     )
-    others = [d for d in reader.dialects if d not in ("builtin", "vhlo", "sdy")]
+    others = [d for d in reader.dialects if d not in ("builtin", "vhlo", "sdy", "stablehlo")]
+    others += {"stablehlo"} & reader.dialects_of_operations
     if others:
         fail(
             "this bytecode is no portable artifact of StableHLO, whose dialect is vhlo: it has "
