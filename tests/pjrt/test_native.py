@@ -10,7 +10,7 @@ import pytest
 
 from hlo.pjrt.interface import interface
 from hlo.pjrt.native.code import addresses
-from tests.harness.pjrt import Failed, TestDevice, call, function, get
+from tests.harness.pjrt import TYPES, Failed, TestDevice, call, function, get
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,27 @@ def test_memory_of_the_caller_is_used_until_the_buffer_is_destroyed(device: Test
     call("Buffer_Destroy", buffer=copy)
     assert call("Event_IsReady", event=event).is_ready
     call("Event_Destroy", event=event)
+
+
+@pytest.mark.parametrize("offset", [1, 4, 8])
+def test_memory_of_the_caller_that_is_not_aligned_is_copied(
+    device: TestDevice, offset: int
+) -> None:
+    room = np.zeros(64, np.uint8)
+    start = -room.ctypes.data % 16 + offset
+    array = room[start : start + 20].view(np.int32)
+    array[:] = range(5)
+    made = device.put(array, "kImmutableZeroCopy")
+    assert call("Event_IsReady", event=made.done_with_host_buffer).is_ready
+    at = call("Buffer_OpaqueDeviceMemoryDataPointer", buffer=made.buffer).device_memory_ptr
+    assert at != array.ctypes.data and np.array_equal(get(made.buffer, array), range(5))
+    call("Buffer_Destroy", buffer=made.buffer)
+    dims = (ctypes.c_int64 * 1)(5)
+    with pytest.raises(Failed, match="is not aligned to 16 bytes"):
+        call(
+            "Client_CreateViewOfDeviceBuffer", device_buffer_ptr=array.ctypes.data, num_dims=1,
+            dims=ctypes.addressof(dims), element_type=TYPES["S32"], device=device.at,
+        )  # fmt: skip
 
 
 def test_an_external_reference_keeps_memory_after_deletion(device: TestDevice) -> None:

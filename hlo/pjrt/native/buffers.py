@@ -16,6 +16,8 @@ from hlo.pjrt.records import BUFFER_TAG, DEVICE_TAG, Block, Buffer, Device, Memo
 
 _ONLY_DURING_CALL = interface().enums["HostBufferSemantics"]["kImmutableOnlyDuringCall"]
 _ZERO_COPY = interface().enums["HostBufferSemantics"]["kImmutableZeroCopy"]
+# What XLA:CPU asks of the caller's memory if it is to be used without a copy.
+_ALIGNMENT = 16
 
 # A copy to the host that waits for its source: source is a block.
 _Copy = struct("Copy", ["block:ptr", "source:ptr", "target:ptr", "bytes:i64", "event:ptr"])
@@ -251,6 +253,7 @@ def _write_host_buffers(code: Code) -> None:
             "the data are null",
         )  # fmt: skip
         is_kept = b.icmp("sge", args.host_buffer_semantics, int(_ZERO_COPY))
+        is_kept = b.both(is_kept, _is_aligned(b, args.data))
         block, event = b.choose(is_kept, lambda: _kept(b, args), lambda: _copied(b, args, size))
         b.fail_if(b.is_null(block), "RESOURCE_EXHAUSTED", "there is no memory for the buffer")
         args.done_with_host_buffer = event
@@ -268,6 +271,10 @@ def _write_host_buffers(code: Code) -> None:
             b.both(b.is_null(args.device_buffer_ptr), b.is_not_zero(size)), "INVALID_ARGUMENT",
             "the data are null",
         )  # fmt: skip
+        b.fail_if(
+            b.negated(_is_aligned(b, args.device_buffer_ptr)), "INVALID_ARGUMENT",
+            f"the address of the data is not aligned to {_ALIGNMENT} bytes",
+        )  # fmt: skip
         block = b.run(
             "block_of", args.device_buffer_ptr, args.on_delete_callback, args.on_delete_callback_arg
         )
@@ -276,6 +283,10 @@ def _write_host_buffers(code: Code) -> None:
         )
 
     _write_density(code)
+
+
+def _is_aligned(b: Writer, address: Val) -> Val:
+    return b.icmp("eq", b.binary("and", b.cast("ptrtoint", address, "i64"), _ALIGNMENT - 1), 0)
 
 
 def _kept(b: Writer, args: Record) -> list[Val]:
