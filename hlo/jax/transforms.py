@@ -11,7 +11,8 @@ import dataclasses
 import functools
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -20,9 +21,10 @@ from hlo.errors import HloError, InferError, TextError
 from hlo.frontends.proto.rewrite import Rewriter
 from hlo.ir import Module
 from hlo.jax.private import need_jax, transformations
-from hlo.passes import Fix, Pass, Step, run_pipeline
+from hlo.passes import Fix, Pass, Step, run_pipeline, step
 from hlo.passes.default import pipeline_of
 from hlo.passes.registry import registered
+from hlo.passes.rules import unfused
 from hlo.passes.validate import Validate
 from hlo.support.signature import checked
 from hlo.version import __version__
@@ -171,7 +173,8 @@ class Transform:
         if self._function is not None:
             pipeline = [Step(_as_pass(self._function, self._what, values.append))]
         observers = [Validate(module)] if self._validate else []
-        runs = run_pipeline(module, pipeline, observers)
+        with _kept_copies(module) if self._function is None else nullcontext():
+            runs = run_pipeline(module, pipeline, observers)
         entry = module.entry
         if (entry.parameter_shapes, entry.result_shape) != outside:
             raise HloError.at(
@@ -179,7 +182,27 @@ class Transform:
                 "has to keep its parameters and its result: JAX passes what it has compiled for",
             )  # fmt: skip
         value = values[0] if values else sum(len(run.rewrites) for run in runs)
-        self.runs.append(TransformRun(module.name, rewriter.update(), value))
+        changed = rewriter.update()
+        if changed and run_pipeline(module, [step("copy_insertion")])[0].changed:
+            rewriter.update()
+        self.runs.append(TransformRun(module.name, changed, value))
+
+
+@contextmanager
+def _kept_copies(module: Module) -> Iterator[None]:
+    """Keep passes from removing copies, or from taking two of them for one.
+
+    At both stages XLA has inserted the copies that its buffer assignment relies on. A dependence on
+    what is copied says nothing, but passes leave instructions with control dependences alone.
+    """
+    for comp in unfused(module):
+        for inst in comp:
+            if inst.opcode == "copy":
+                inst.add_control_predecessor(inst.operands[0])
+    yield
+    for inst in module.instructions():
+        if inst.opcode == "copy" and inst.operands[0] in inst.control_predecessors:
+            inst.remove_control_predecessor(inst.operands[0])
 
 
 def _as_pass(function: Function, name: str, keep: Callable[[object], None]) -> Pass:

@@ -235,6 +235,41 @@ def test_loops_branches_and_several_results_survive_an_edit() -> None:
     np.testing.assert_array_equal(ordered, want[1])
 
 
+def _swap(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda _, c: (c[1], c[0] + 1), (x, 2 * x))
+
+
+def _twice(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda _, c: (c[0] + 1, c[1] * 2), (x, x))
+
+
+def _update(x: Any) -> Any:
+    y = x.at[1].set(7)
+    return x, y, y.at[0].set(x[2])
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("function", [_swap, _twice, _update])
+def test_values_stay_in_memory_of_their_own(function: Callable[[Any], Any], stage: str) -> None:
+    def merge(module: hlo.Module) -> None:
+        for comp in module.computations:
+            for inst in comp:
+                if inst.opcode == "copy" and not inst.is_root:
+                    inst.replace_all_uses_with(inst.operands[0])
+                    comp.remove(inst)
+
+    f = jax.jit(lambda x: function(x))
+    want = [np.asarray(a) for a in f(X)]
+    for passes in ("fix(default)", merge):
+        x = jnp.asarray(X)
+        with hlo.jax.transform(passes, stage=stage) as transform:  # type: ignore[arg-type]
+            got = f(x)
+        assert transform.runs
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(x, X)
+
+
 def test_the_persistent_cache_knows_what_is_active(tmp_path: Path) -> None:
     from jax.experimental.compilation_cache import compilation_cache
 

@@ -7,13 +7,18 @@ from collections.abc import Callable
 from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.passes.layout._buffers import (
+    Buffer,
+    Readers,
+    buffer_of,
+    keeps_element,
+    loop_of,
+    overwritten,
+)
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.values.types import ArrayShape
-
-# A value: the defining instruction, and the index in its tuple.
-Buffer = tuple[Instruction, tuple[int, ...]]
+from hlo.values.types import ArrayShape, TupleShape
 
 
 @module_pass
@@ -22,7 +27,7 @@ def copy_insertion(module: Module, rewrites: Rewrites) -> None:
 
     Each element of the entry's result has memory of its own, except arguments that the header lets
     it overwrite. A loop's state is updated in place: its initial value is not read afterwards, and
-    the body keeps each element in its buffer.
+    the body keeps each element in its buffer. So are the operands of updates and scatters.
     """
     copies = _Copies(rewrites)
     aliases = module.attrs.get("input_output_alias", ())
@@ -32,16 +37,34 @@ def copy_insertion(module: Module, rewrites: Rewrites) -> None:
         inst, index = buffer
         return (at, inst.parameter_number, index) in given
 
-    for comp in unfused(module):
+    comps = unfused(module)
+    # The arguments of these are what their caller has copied as far as it needs them.
+    owners = {
+        inst.body if inst.opcode == "while" else inst.to_apply
+        for comp in comps
+        for inst in comp.call_sites
+        if inst.opcode in ("while", "call")
+    }
+    donated = {(a.parameter, tuple(a.index)) for a in aliases}
+
+    def may_change(at: tuple[int, ...], buffer: Buffer) -> bool:
+        inst, index = buffer
+        if inst.parent is module.entry:
+            return (inst.parameter_number, index) in donated
+        return inst.parent in owners
+
+    for comp in comps:
         for inst in comp:
             if inst.opcode == "while":
-                copies.before_loop(inst)
+                copies.before_loop(inst, owns=comp in owners)
                 copies.in_result(inst.body, lambda at, buffer: buffer[1] == at)
                 copies.in_time(inst.body)
             elif inst.opcode == "conditional":
                 for branch in inst.called_computations:
                     copies.in_result(branch, lambda at, buffer: False)
     copies.in_result(module.entry, of_entry)
+    for comp in comps:
+        copies.before_updates(comp, may_change, owns=comp in owners)
 
 
 class _Copies:
@@ -63,31 +86,80 @@ class _Copies:
             return
         seen: set[Buffer] = set()
         for n, operand in enumerate(root.operands):
-            buffer = _buffer(operand)
+            buffer = buffer_of(operand)
             if not isinstance(operand.shape, ArrayShape):
                 continue
             if buffer in seen or _is_shared(operand, (n,), may_stay):
                 self._copy_operand(root, n)
             seen.add(buffer)
 
-    def before_loop(self, loop: Instruction) -> None:
-        """Copy initial values of a loop that have other users or may not be overwritten."""
-        init = loop.operands[0]
-        if init.opcode != "tuple" or init.num_users > 1:
-            return
-        seen: set[Buffer] = set()
-        for n, operand in enumerate(init.operands):
+    def before_updates(
+        self, comp: Computation, may_stay: Callable[[tuple[int, ...], Buffer], bool], *, owns: bool
+    ) -> None:
+        """Copy operands that are overwritten although they are constants or read afterwards.
+
+        may_stay: whether an argument may be overwritten. owns: all of them may.
+        """
+        updates = [(inst, n) for inst in comp for n in overwritten(inst)]
+        readers = Readers(comp) if updates else None
+        for inst, n in updates:
+            operand = inst.operands[n]
             if not isinstance(operand.shape, ArrayShape):
+                self.before_loop(inst, n, owns=owns)
                 continue
-            buffer = _buffer(operand)
+            assert readers is not None
+            is_read = readers.is_read_after(buffer_of(operand), inst)
+            if is_read or _is_shared(operand, (n,), may_stay):
+                self._copy_operand(inst, n)
+
+    def before_loop(self, loop: Instruction, operand: int = 0, *, owns: bool) -> None:
+        """Copy initial values of a loop that have other users or may not be overwritten.
+
+        operand: which one it is, of a call that has the loop. owns: the computation may overwrite
+        its own arguments.
+        """
+        init = loop.operands[operand]
+        is_argument = buffer_of(init)[0].opcode == "parameter" and not owns
+        if init.num_users > 1 or init.is_root or is_argument:
+            init = self._split(loop, operand)
+        if init.opcode != "tuple":
+            return
+        inner = loop_of(loop, operand)
+        seen: set[Buffer] = set()
+        for n, element in enumerate(init.operands):
+            if not isinstance(element.shape, ArrayShape):
+                continue
+            buffer = buffer_of(element)
+            if buffer not in seen and inner is not None and keeps_element(inner.body, n):
+                seen.add(buffer)
+                continue
             if (
                 buffer in seen
-                or _has_other_users(operand, init)
-                or operand.is_root
-                or _is_shared(operand, (n,), lambda at, buffer: False)
+                or _has_other_users(element, init)
+                or element.is_root
+                or _is_shared(element, (n,), lambda at, buffer: False)
             ):
                 self._copy_operand(init, n)
             seen.add(buffer)
+
+    def _split(self, loop: Instruction, operand: int) -> Instruction:
+        """Give a loop an initial value that nothing else uses; returns that."""
+        init = loop.operands[operand]
+        assert loop.parent is not None
+        if not isinstance(init.shape, TupleShape) or not self._rewrites.allow(
+            "copy_insertion.split", loop
+        ):
+            return init
+        b = Builder(loop.parent, init)
+        shapes = enumerate(init.shape.elements)
+        elements = (
+            init.operands
+            if init.opcode == "tuple"
+            else [b.op("get-tuple-element", init, shape=shape, index=n) for n, shape in shapes]
+        )
+        made = b.op("tuple", *elements, shape=init.shape)
+        loop.replace_operand(operand, made)
+        return made
 
     def in_time(self, body: Computation) -> None:
         """Copy new elements of a loop's state that are written while the old ones are still
@@ -108,7 +180,7 @@ class _Copies:
                 index = user.tuple_index
                 last[index] = max([last.get(index, -1), *uses])
         for n, operand in enumerate(root.operands):
-            made = _buffer(operand)[0]
+            made = buffer_of(operand)[0]
             early = made.opcode != "parameter" and place[made] < last.get(n, -1)
             if early and isinstance(operand.shape, ArrayShape):
                 self._copy_operand(root, n)
@@ -146,27 +218,12 @@ def _has_other_users(value: Instruction, init: Instruction) -> bool:
     )
 
 
-def _buffer(inst: Instruction) -> Buffer:
-    """Return the value that defines the buffer of a value."""
-    index: tuple[int, ...] = ()
-    while True:
-        if inst.opcode == "get-tuple-element":
-            index = (inst.tuple_index, *index)
-            inst = inst.operands[0]
-        elif inst.opcode == "tuple" and index:
-            inst, index = inst.operands[index[0]], index[1:]
-        elif inst.opcode in ("bitcast", "opt-barrier"):
-            inst = inst.operands[0]
-        else:
-            return inst, index
-
-
 def _is_shared(
     inst: Instruction,
     at: tuple[int, ...],
     may_stay: Callable[[tuple[int, ...], Buffer], bool],
 ) -> bool:
-    buffer = _buffer(inst)
+    buffer = buffer_of(inst)
     if buffer[0].opcode == "parameter":
         return not may_stay(at, buffer)
     return buffer[0].opcode == "constant"
