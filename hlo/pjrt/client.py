@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from hlo.frontends.stablehlo.bytecode import NEWEST, OLDEST
 from hlo.pjrt.devices import Device
 from hlo.pjrt.entries import PjrtError, entry
 from hlo.pjrt.handles import Handles
 from hlo.pjrt.memory import Held, read_named_values
 from hlo.pjrt.options import Options, client_options
 from hlo.pjrt.topology import PLATFORM_VERSION, Topology
+from hlo.version import STABLEHLO_VERSIONS
 
 
 class Client:
@@ -57,8 +57,8 @@ def _plugin_attributes(args: Any) -> None:
     args.attributes, args.num_attributes = _plugin.named_values(
         {
             "xla_version": 2,
-            "stablehlo_current_version": NEWEST,
-            "stablehlo_minimum_version": OLDEST,
+            "stablehlo_current_version": STABLEHLO_VERSIONS[1],
+            "stablehlo_minimum_version": STABLEHLO_VERSIONS[0],
         }
     )
 

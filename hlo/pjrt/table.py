@@ -5,19 +5,12 @@ from __future__ import annotations
 import atexit
 import ctypes
 import traceback
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from hlo.errors import HloError
-from hlo.pjrt import (  # noqa: F401 (their entries)
-    client,
-    compile,
-    layouts,
-    partitioners,
-    serialized,
-    shardings,
-    transfers,
-)
+from hlo.pjrt import client, partitioners  # noqa: F401 (their entries)
 from hlo.pjrt.entries import ENTRIES, ENTRY_NAMES, ErrorCode, PjrtError
 from hlo.pjrt.interface import Struct, interface, struct
 from hlo.pjrt.native.code import addresses
@@ -37,7 +30,7 @@ def _call(number: int, address: int) -> int:
     name = ENTRY_NAMES[number]
     kind: type[Struct] = Failure if name == "failure" else interface().arguments[name]
     try:
-        function = ENTRIES.get(name)
+        function = ENTRIES.get(name) or _deferred(name)
         if function is None:
             raise PjrtError("UNIMPLEMENTED", f"PJRT_{name} is not implemented by hlo-tools")
         function(kind.from_address(address))
@@ -49,6 +42,13 @@ def _call(number: int, address: int) -> int:
         return _error(ErrorCode[code], str(e))
     except BaseException:
         return _error(ErrorCode["INTERNAL"], traceback.format_exc())
+
+
+def _deferred(name: str) -> Callable[[Any], None] | None:
+    """Return an entry of the files that programs need: they import the whole compiler."""
+    from hlo.pjrt import compile, layouts, serialized, shardings, transfers  # noqa: F401
+
+    return ENTRIES.get(name)
 
 
 @cache

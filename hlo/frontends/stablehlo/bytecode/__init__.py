@@ -8,11 +8,11 @@ Sources: MLIR's description of its bytecode format; StableHLO's documents on VHL
 
 from hlo.frontends.stablehlo.bytecode.exported import exported_module
 from hlo.frontends.stablehlo.bytecode.text import bytecode_to_text
+from hlo.version import STABLEHLO_VERSIONS
 
 __all__ = ["NEWEST", "OLDEST", "bytecode_to_text", "exported_module"]
 
-# The versions of StableHLO whose portable artifacts are read.
-OLDEST, NEWEST = (0, 9, 0), (1, 17, 0)
+OLDEST, NEWEST = STABLEHLO_VERSIONS
 
 
 def __dir__() -> list[str]:
