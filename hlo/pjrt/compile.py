@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 from hlo.compiler.pipeline import compile as compile_module
 from hlo.host import Host
+from hlo.pjrt import records
 from hlo.pjrt.calls import functions
 from hlo.pjrt.client import CLIENTS, Client
 from hlo.pjrt.compile_options import CompileOptions, read_compile_options
@@ -24,6 +26,7 @@ from hlo.runtime.executable import Executable as NativeExecutable
 
 _Program = interface().structs["Program"]
 _numbers = itertools.count(1)
+_LOOK_SECONDS = 0.001
 
 
 @entry("Client_Compile")
@@ -98,14 +101,30 @@ def load(
     held, number = Held(), next(_numbers)
     counts = (options.num_replicas, options.num_partitions)
     outside = Devices(native, counts)
-    address = loaded_record(held, number, program, native, devices, counts, outside.addresses)
+    address = loaded_record(
+        held, number, program, native, devices, counts, outside.addresses, outside.stop_at
+    )
     return Executable(number, address, held, program, native, options, assignment, outside)
+
+
+def _executable(number: int) -> Executable:
+    found = next((e for _, e in EXECUTABLES.items() if e.number == number), None)
+    if found is None:
+        raise PjrtError("INTERNAL", "a program that has been destroyed runs")
+    return found
 
 
 @entry("failure")
 def _failure(args: Any) -> None:
     """Raise the error of a run that has ended with a status."""
-    made = next((e for _, e in EXECUTABLES.items() if e.number == args.number), None)
-    if made is None:
-        raise PjrtError("INTERNAL", "a run of a program that has been destroyed failed")
-    made.outside.fail(args.device, args.status)
+    _executable(args.number).outside.fail(args.device, args.status)
+
+
+@entry("renew")
+def _renew(args: Any) -> None:
+    """Have the devices of a program meet again after a failure."""
+    made = _executable(args.number)
+    record = records.Loaded.from_address(made.address)
+    while record.running:  # They have been told to stop.
+        time.sleep(_LOOK_SECONDS)
+    record.stop = made.outside.renew()

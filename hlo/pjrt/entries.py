@@ -13,7 +13,7 @@ from typing import Any
 from hlo.pjrt.interface import interface
 
 # By their numbers native code says which is called.
-ENTRY_NAMES = (*interface().arguments, "failure")
+ENTRY_NAMES = (*interface().arguments, "failure", "renew")
 ENTRIES: dict[str, Callable[[Any], None]] = {}
 
 ErrorCode = interface().enums["Error_Code"]
@@ -30,7 +30,8 @@ class PjrtError(Exception):
 def entry(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
     """Register the Python entry of a function: `@entry("Client_Compile")`.
 
-    "failure" is no function of PJRT's: it raises the error of a run, see `records.Failure`.
+    Two are no functions of PJRT's: "failure" raises the error of a run, see `records.Failure`, and
+    "renew" has the devices of a program meet again after one.
     """
     assert name in ENTRY_NAMES, name
 

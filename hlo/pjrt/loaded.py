@@ -58,12 +58,13 @@ def is_short(cost: dict[str, int]) -> bool:
 
 def loaded_record(
     held: Held, number: int, program: Program, native: NativeExecutable, devices: Sequence[Device],
-    counts: tuple[int, int], hosts: Sequence[int],
+    counts: tuple[int, int], hosts: Sequence[int], stop: int,
 ) -> int:  # fmt: skip
     """Return the address of the record of a program on devices, which `held` keeps.
 
     number: by which Python knows it. counts: of replicas and partitions. hosts: the addresses of
-    the devices' tables of external functions, none where the program needs none.
+    the devices' tables of external functions, none where the program needs none. stop: the address
+    of the word that stops them, 0 where nothing has to.
     """
     known = native.native()
     arguments, results = program.arguments, program.results
@@ -85,6 +86,6 @@ def loaded_record(
         num_outputs=len(results), results=held.record(items),
         donated=held.array(ctypes.c_int64, donated), num_donated=len(donated),
         num_devices=len(devices), devices=held.addresses(d.address for d in devices),
-        num_replicas=counts[0], num_partitions=counts[1],
+        num_replicas=counts[0], num_partitions=counts[1], stop=stop, run=known.run,
     )  # fmt: skip
     return held.record(record)

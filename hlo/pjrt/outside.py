@@ -2,42 +2,105 @@
 
 from __future__ import annotations
 
+import threading
+import traceback
 from typing import NoReturn
 
 from hlo.compiler.pipeline import on_host
+from hlo.errors import HloError
 from hlo.host import Host
 from hlo.host.exchange import Exchange
 from hlo.pjrt.calls import functions
+from hlo.pjrt.entries import PjrtError
 from hlo.runtime.executable import Executable as NativeExecutable
+from hlo.runtime.outside import HostTable
+from hlo.runtime.watch import Ended
+
+# By the code of an error: that of PJRT's for a run that ends with it.
+_CODES = {"out-of-memory": "RESOURCE_EXHAUSTED", "unsupported": "UNIMPLEMENTED"}
 
 
 class Devices:
     """The tables of external functions of the devices that run a program together.
 
     They live as long as the executable: a device runs its programs one after the other, so that
-    the members of a collective come to it in the same order, run for run.
+    the members of a collective come to it in the same order, run for run. After a failure they do
+    not, and have to be renewed.
     """
 
     def __init__(self, native: NativeExecutable, counts: tuple[int, int]) -> None:
         """counts: of replicas and of partitions."""
         self._native, self._counts = native, counts
-        self._tables = []
+        self._lock = threading.Lock()
+        # The first error of the devices since they were renewed.
+        self._first: PjrtError | None = None
         count = counts[0] * counts[1]
-        if not native.uses_host:
-            return
-        exchange = Exchange(range(count)) if count > 1 else None
-        for number in range(count):
-            host = Host(custom_calls=functions())
-            host.begin(number, counts, exchange)
-            table = on_host(native, host).host_table()
+        self._exchange = Exchange(range(count)) if count > 1 else None
+        self._hosts = [Host(custom_calls=functions()) for _ in range(count * native.uses_host)]
+        self._begin_hosts()
+        self._tables = [on_host(native, host).host_table() for host in self._hosts]
+        self._begin_tables()
+
+    def _begin_hosts(self) -> None:
+        for number, host in enumerate(self._hosts):
+            host.begin(number, self._counts, self._exchange)
+
+    def _begin_tables(self) -> None:
+        for table in self._tables:
             table.begin()
-            self._tables.append(table)
 
     @property
     def addresses(self) -> list[int]:
         """The addresses of the tables; none where the program calls nothing outside."""
         return [t.address for t in self._tables]
 
+    @property
+    def stop_at(self) -> int:
+        """The address of the word that stops devices that meet each other, 0 where none do."""
+        meets = self._exchange is not None and self._tables
+        return self._exchange.stop_at if self._exchange is not None and meets else 0
+
+    def renew(self) -> int:
+        """Have the devices, none of which runs, meet again; returns `stop_at`."""
+        assert self._exchange is not None
+        self._exchange = Exchange(self._exchange.devices)
+        self._first = None
+        self._begin_hosts()
+        self._begin_tables()
+        return self.stop_at
+
     def fail(self, device: int, status: int) -> NoReturn:
         """Raise the error of a run on a device that has ended with a status."""
-        self._native.fail(status, self._tables[device] if self._tables else None)
+        table = self._tables[device] if self._tables else None
+        error = self._error(status, table)
+        with self._lock:
+            self._first = self._first or error
+        if table is not None:
+            # The others are stopped now.
+            table.leave()
+        raise error
+
+    def _error(self, status: int, table: HostTable | None) -> PjrtError:
+        """Return the error of a run."""
+        if status == Ended.STOPPED:
+            first = self._first
+            assert first is not None
+            return PjrtError(first.code.name, f"another device failed: {first.message}")
+        try:
+            self._native.fail(status, table)
+        except HloError as e:
+            return _error_of(e)
+        except Exception as e:
+            return PjrtError("INTERNAL", _said(e))
+
+
+def _error_of(e: HloError) -> PjrtError:
+    """Return the error of a run: of a Python function with its traceback, as XLA:CPU says it."""
+    if isinstance(e.__cause__, Exception):
+        return PjrtError("INTERNAL", f"{_said(e.__cause__)}\n{e}")
+    return PjrtError(_CODES.get(e.code, "INTERNAL"), str(e))
+
+
+def _said(e: Exception) -> str:
+    text = "".join(traceback.format_exception(e)).rstrip()
+    return f"CpuCallback error calling callback: {text}"

@@ -102,7 +102,9 @@ Result = struct(
 # the program's native function. pool: the address of the word with the handle of its thread pool,
 # or 0. hosts: for each device, the table of its external functions, or 0 for all. slots: for each
 # argument, where the program's table of arguments has it, -1 for a token. donated: the arguments
-# that are gone after a run. devices: the addresses of its devices. next: of those that are
+# that are gone after a run. devices: the addresses of its devices. stop: where several devices run
+# together, the address of the word that stops them, and `run` calls the program so that it can be
+# stopped (`watch_run`). running: how many of its runs have not ended. next: of those that are
 # destroyed, and whose Python objects may go.
 Loaded = struct(
     "Loaded",
@@ -111,10 +113,11 @@ Loaded = struct(
         "entry:ptr", "constants:ptr", "arena_bytes:i64", "pool:ptr", "hosts:ptr",
         "num_args:i64", "slots:ptr", "num_outputs:i64", "results:ptr",
         "donated:ptr", "num_donated:i64",
-        "num_devices:i64", "devices:ptr", "num_replicas:i64", "num_partitions:i64", "next:ptr",
+        "num_devices:i64", "devices:ptr", "num_replicas:i64", "num_partitions:i64",
+        "stop:ptr", "run:ptr", "running:i64", "next:ptr",
     ],
 )  # fmt: skip
 
 # What the Python entry "failure" is called with where a run has ended with a status: of the loaded
-# executable with a number, on the device at an index of its own.
+# executable with a number, on the device at an index of its own. "renew" gets the number alone.
 Failure = struct("Failure", ["number:i64", "device:i64", "status:i64"])

@@ -28,7 +28,7 @@ _POINTER_BYTES = 8
 def _call(number: int, address: int) -> int:
     """Call a Python entry on the arguments at an address; returns the address of an error, or 0."""
     name = ENTRY_NAMES[number]
-    kind: type[Struct] = Failure if name == "failure" else interface().arguments[name]
+    kind: type[Struct] = interface().arguments.get(name, Failure)
     try:
         function = ENTRIES.get(name) or _deferred(name)
         if function is None:

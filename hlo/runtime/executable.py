@@ -55,6 +55,8 @@ class Native:
     Attributes:
         entry: the address of a function of six addresses that returns a status: the tables of
             arguments and results, the arena, the constants, the threads and the host's table.
+        run: the address of a function that calls the entry with the words of a watch
+            (`hlo.runtime.watch`) at an address, so that it can be stopped.
         constants: the address of the constants.
         threads_at: the address of the word with the handle of the threads, 0 for a single thread.
         arguments, results: the shapes of the array leaves.
@@ -62,6 +64,7 @@ class Native:
     """
 
     entry: int
+    run: int
     constants: int
     threads_at: int
     arguments: tuple[ArrayShape, ...]
@@ -190,7 +193,8 @@ class Executable:
         if self._pool is not None and self._pool.handle:
             threads_at = self._pool.handle_at
         return Native(
-            self._entry_at, self._constants.ctypes.data, threads_at,
+            self._entry_at, self._support.addresses["watch_run"], self._constants.ctypes.data,
+            threads_at,
             tuple(p.shape for p in self._inputs), tuple(p.shape for p in self._outputs),
             self._aliases,
         )  # fmt: skip

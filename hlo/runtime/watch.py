@@ -81,9 +81,14 @@ _PLAIN = f"""
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 
+define i32 @watch_run(ptr %watch) nounwind {{
+{_CALL_ENTRY}
+  ret i32 %did
+}}
+
 define i32 @watch_call(ptr %watch) nounwind {{
   %state = call ptr @PyEval_SaveThread()
-{_CALL_ENTRY}
+  %did = call i32 @watch_run(ptr %watch)
   call void @PyEval_RestoreThread(ptr %state)
   ret i32 %did
 }}
@@ -140,12 +145,12 @@ define internal void @watch_set(ptr %watch) nounwind {{
   ret void
 }}
 
-; Call the entry of a watch: with Python's lock held, which is let go for as long as it runs.
-define i32 @watch_call(ptr %watch) nounwind {{
+; Call the entry of a watch, without Python's lock. `state` is the thread's, null where Python is to
+; have no part in it.
+define i32 @watch_run(ptr %watch) nounwind {{
   %jump = alloca [{_JUMP_BYTES} x i8], align 16
 {word("%watch", "jump", _JUMP)}
 {word("%watch", "next", _NEXT)}
-{word("%watch", "state", _STATE)}
 {word("%watch", "status", _STATUS)}
 {word("%watch", "before", _BEFORE)}
   %before = call ptr @watch_here()
@@ -154,8 +159,6 @@ define i32 @watch_call(ptr %watch) nounwind {{
   store i64 0, ptr %next.at
   store i64 0, ptr %status.at
   call void @watch_set(ptr %watch)
-  %state = call ptr @PyEval_SaveThread()
-  store ptr %state, ptr %state.at
   %jumped = call i32 @_setjmp(ptr %jump) returns_twice
   %early = icmp ne i32 %jumped, 0
   br i1 %early, label %ended, label %run
@@ -169,9 +172,18 @@ done:
   %result = phi i32 [ %did, %run ], [ %status, %ended ]
   %former = load ptr, ptr %before.at
   call void @watch_set(ptr %former)
+  ret i32 %result
+}}
+
+; Call the entry of a watch: with Python's lock held, which is let go for as long as it runs.
+define i32 @watch_call(ptr %watch) nounwind {{
+{word("%watch", "state", _STATE)}
+  %state = call ptr @PyEval_SaveThread()
+  store ptr %state, ptr %state.at
+  %did = call i32 @watch_run(ptr %watch)
   %held = load ptr, ptr %state.at
   call void @PyEval_RestoreThread(ptr %held)
-  ret i32 %result
+  ret i32 %did
 }}
 
 ; Call a function so that a jump ends in it; returns whether there was one. The watch may be null.
@@ -305,7 +317,7 @@ done:
 
 IR = (_POSIX if os.name == "posix" else _PLAIN) + _ALONE
 SYMBOLS: tuple[str, ...] = (
-    "watch_call", "hlo.poll", "hlo.alone", "watch_here", "watch_guard", "watch_jump"
+    "watch_call", "watch_run", "hlo.poll", "hlo.alone", "watch_here", "watch_guard", "watch_jump"
 )  # fmt: skip
 if os.name == "posix":
     SYMBOLS += ("watch_start", "watch_main_thread")

@@ -87,3 +87,29 @@ print(product.sharding.spec, np.array_equal(product, x @ x.T))
 print(np.array_equal(total, x.reshape(4, 2, 8).sum(0)), np.unique(mean))
 """, HLO_PJRT_DEVICES="8")  # fmt: skip
     assert printed == "P('x',) True\nTrue [3.5]\n"
+
+
+def test_a_device_that_fails_stops_the_others() -> None:
+    printed = run_program("""
+from hlo.pjrt.calls import register
+from jax.sharding import Mesh, PartitionSpec as P
+failing = True
+def double(op, args):
+    if failing and args[0][0] == 2:
+        raise ValueError("two is too many")
+    return 2 * args[0]
+register("double", double)
+mesh = Mesh(np.array(jax.devices()), ("x",))
+f = jax.jit(jax.shard_map(
+    lambda x: jax.lax.psum(jax.ffi.ffi_call("double", x)(x), "x"),
+    mesh=mesh, in_specs=P("x"), out_specs=P()))
+x = np.arange(4, dtype=np.float32)
+for _ in range(3):
+    try:
+        f(x).block_until_ready()
+    except jax.errors.JaxRuntimeError as e:
+        print("CpuCallback error calling callback" in str(e), "two is too many" in str(e))
+failing = False
+print(f(x))
+""", HLO_PJRT_DEVICES="4")  # fmt: skip
+    assert printed == "True True\n" * 3 + "[12.]\n"

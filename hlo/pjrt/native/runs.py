@@ -30,6 +30,18 @@ from hlo.pjrt.records import (
     Result,
     Task,
 )
+from hlo.runtime.watch import (
+    ARENA,
+    ARGUMENTS,
+    CONSTANTS,
+    ENTRY,
+    HOST,
+    RESULTS,
+    STOP,
+    THREADS,
+    WORDS,
+    Ended,
+)
 
 # A run on the device at an index of its program. is_queued: it is a task. After it tables of words:
 # of arguments, first those for the program, then their blocks and their events; of results, first
@@ -73,6 +85,12 @@ def write(code: Code) -> None:
         )  # fmt: skip
         is_missing = b.binary("or", b.is_null(args.argument_lists), b.is_null(args.output_lists))
         b.fail_if(is_missing, "INVALID_ARGUMENT", "the lists of arguments or results are null")
+        with b.when(b.is_not_zero(loaded.stop)):
+            # After a failure, devices may be at different collectives.
+            with b.when(b.is_not_zero(b.load("i64", loaded.stop.name))):
+                failure = b.record(Failure, b.alloca("i64", 3))
+                failure.number = loaded.number
+                b.pass_on(b.run("python_call", entry_number("renew"), failure.at))
         # All is checked before anything runs: devices wait for each other.
         number = b.alloca("i64")
         b.store(i64(0), number.name)
@@ -159,21 +177,26 @@ def _write_task(code: Code) -> None:
             b.store(b.load("ptr", loaded.pool.name), threads.name)
         with b.when(b.is_not_zero(loaded.hosts)):
             b.store(b.get(loaded.hosts, run.index), host.name)
-        status = b.call_address(
-            loaded.entry,
-            [
-                run.args, run.outs, b.record(Block, arena).data, loaded.constants,
-                b.load("ptr", threads.name), b.load("ptr", host.name),
-            ],
-            "i32",
-        )  # fmt: skip
-        b.do("block_release", arena)
-        with b.exit_if(b.is_zero(status)):
-            b.ret(NULL)
+        words = {
+            ARGUMENTS: run.args, RESULTS: run.outs, ARENA: b.record(Block, arena).data,
+            CONSTANTS: loaded.constants, THREADS: b.load("ptr", threads.name),
+            HOST: b.load("ptr", host.name),
+        }  # fmt: skip
+        (status,) = b.choose(
+            b.is_null(loaded.stop),
+            lambda: [b.call_address(loaded.entry, list(words.values()), "i32")],
+            lambda: [_run_watched(b, loaded, words)],
+        )
         failure = b.record(Failure, b.alloca("i64", 3))
         failure.number, failure.device = loaded.number, run.index
         failure.status = b.cast("sext", status, "i64")
-        b.ret(b.run("python_call", entry_number("failure"), failure.at))
+        error = b.alloca("ptr")
+        b.store(NULL, error.name)
+        with b.when(b.is_not_zero(status)):
+            b.store(b.run("python_call", entry_number("failure"), failure.at), error.name)
+        # Until an error has been raised, other devices may read from it.
+        b.do("block_release", arena)
+        b.ret(b.load("ptr", error.name))
 
     with code.function("run_task", "ptr", result="void") as (b, at):
         run = b.record(_Run, at)
@@ -197,9 +220,25 @@ def _write_task(code: Code) -> None:
         b.each(loaded.num_outputs, lambda n: b.do("block_release", b.get(run.out_blocks, n)))
         b.do("event_complete", run.event, b.load("ptr", error.name))
         b.do("event_release", run.event)
+        _count(b, loaded, -1)
         b.do("loaded_release", loaded.at)
         b.free(at)
         b.ret()
+
+
+def _run_watched(b: Writer, loaded: Record, words: dict[int, Val]) -> Val:
+    """Run a program so that a word of its executable stops it; returns its status."""
+    watch = b.alloca("i64", WORDS)
+    for number in range(WORDS):
+        b.put(watch, number, words.get(number, i64(0)))
+    b.put(watch, ENTRY, loaded.entry)
+    b.put(watch, STOP, loaded.stop)
+    (status,) = b.choose(
+        b.is_zero(b.load("i64", loaded.stop.name)),
+        lambda: [b.call_address(loaded.run, [watch], "i32")],
+        lambda: [Val("i32", str(int(Ended.STOPPED)))],
+    )
+    return status
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -303,6 +342,7 @@ def _write_start(code: Code) -> None:
             _release_arguments(b, loaded, run)
             b.free(run.at)
             b.ret(error)
+        _count(b, loaded, 1)
         is_inside = b.icmp("eq", this_thread(b), device.thread)
         with b.when(is_inside):
             b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
@@ -319,11 +359,18 @@ def _write_start(code: Code) -> None:
         _donate(b, loaded, list_at, options)
         with b.exit_if(is_now):
             _release_arguments(b, loaded, run)
+            _count(b, loaded, -1)
             b.do("event_release", event)
             b.free(run.at)
             b.ret(NULL)
         b.do("device_enqueue", device.at, run.at)
         b.ret(NULL)
+
+
+def _count(b: Writer, loaded: Record, more: int) -> None:
+    """Count the runs of a program on several devices."""
+    with b.when(b.is_not_zero(loaded.stop)):
+        b.atomic_add(loaded.address("running"), more)
 
 
 def _new_run(b: Writer, loaded: Record, index: Val) -> Record:
