@@ -183,9 +183,18 @@ class Transform:
             )  # fmt: skip
         value = values[0] if values else sum(len(run.rewrites) for run in runs)
         changed = rewriter.update()
-        if changed and run_pipeline(module, [step("copy_insertion")])[0].changed:
+        if changed and _restore_invariants(module):
             rewriter.update()
         self.runs.append(TransformRun(module.name, changed, value))
+
+
+def _restore_invariants(module: Module) -> bool:
+    """Give a module what XLA's buffer assignment relies on, and no later pass of XLA provides.
+
+    Returns whether it changed.
+    """
+    pipeline = [step("flatten_call_graph"), step("copy_insertion")]
+    return any(run.changed for run in run_pipeline(module, pipeline))
 
 
 @contextmanager

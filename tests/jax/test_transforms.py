@@ -248,8 +248,15 @@ def _update(x: Any) -> Any:
     return x, y, y.at[0].set(x[2])
 
 
+def _equal_loops(x: Any) -> Any:
+    def loop(y: Any) -> Any:
+        return jax.lax.while_loop(lambda c: c[0] < 9, lambda c: jnp.sin(c) + 9, y)
+
+    return loop(x), loop(2 * x)
+
+
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("function", [_swap, _twice, _update])
+@pytest.mark.parametrize("function", [_swap, _twice, _update, _equal_loops])
 def test_values_stay_in_memory_of_their_own(function: Callable[[Any], Any], stage: str) -> None:
     def merge(module: hlo.Module) -> None:
         for comp in module.computations:
@@ -260,7 +267,7 @@ def test_values_stay_in_memory_of_their_own(function: Callable[[Any], Any], stag
 
     f = jax.jit(lambda x: function(x))
     want = [np.asarray(a) for a in f(X)]
-    for passes in ("fix(default)", merge):
+    for passes in ("fix(default)", "computation-deduplicator", merge):
         x = jnp.asarray(X)
         with hlo.jax.transform(passes, stage=stage) as transform:  # type: ignore[arg-type]
             got = f(x)
