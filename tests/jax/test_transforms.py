@@ -316,6 +316,8 @@ def test_bad_arguments() -> None:
     with pytest.raises(HloError, match="JAX has no platform cpuu here") as e:
         hlo.jax.transform("dce", platforms=["cpuu"])
     assert e.value.code == "unsupported-platform" and "did you mean 'cpu'?" in str(e.value)
+    with pytest.raises(HloError, match="the compiler of platform hlo is not XLA"):
+        hlo.jax.transform("dce", platforms=("cpu", "hlo"))
 
 
 def test_a_jax_that_is_too_old_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from hlo.errors import HloError, did_you_mean
+from hlo.jax.private import NAME
 
 
 class Registration:
@@ -68,31 +69,31 @@ def _transformations() -> ModuleType:
 
 
 def _platforms(asked: tuple[str, ...] | None) -> list[str]:
-    """Return the platforms to register for: those asked for, or all there are.
+    """Return the platforms to register for: those asked for, or all whose compilers are XLA's.
 
-    0.10.2 takes those of plug-ins that are not loaded yet, but has no public list of them:
-    `xla_bridge._backend_factories` is the one it uses itself. Newer versions load all first.
-    Raises HloError (`unsupported-platform`) for one that there is not.
+    0.10.2 knows them by the names of their clients, and takes those that are not loaded yet; newer
+    versions load all first. Raises HloError (`unsupported-platform`) for one that there is not.
     """
     import jax
+    import jax.extend.backend
 
-    if jax.__version_info__ < (0, 11):
-        from jax._src import xla_bridge
-
-        # By the names of clients, which it compares with.
+    known = ["cpu", "gpu", "tpu"]
+    is_old = jax.__version_info__ < (0, 11)
+    if is_old:
         names = {"cuda": "gpu", "rocm": "gpu"}
-        known = ["cpu", *(names.get(n, n) for n in xla_bridge._backend_factories)]
         asked = asked and tuple(names.get(n, n) for n in asked)
-    else:
-        import jax.extend.backend
-
+    if not is_old or not {*known} >= {*(asked or ())}:
         known = list(jax.extend.backend.backends())
     for platform in asked or ():
+        if platform == NAME:
+            message = f"hlo.jax.transform: the compiler of platform {NAME} is not XLA"
+            hint = "hlo.jax.backend(passes=...) chooses its passes"
+            raise HloError.at("unsupported-platform", message, None, hint)
         if platform not in known:
             message = f"hlo.jax.transform: JAX has no platform {platform} here"
             hint = did_you_mean(platform, known) or f"it has {', '.join(sorted({*known}))}"
             raise HloError.at("unsupported-platform", message, None, hint)
-    return list(dict.fromkeys(known if asked is None else asked))
+    return [n for n in dict.fromkeys(known if asked is None else asked) if n != NAME]
 
 
 @cache
