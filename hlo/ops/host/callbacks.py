@@ -20,8 +20,8 @@ from hlo.support.user_code import definition, located, takes
 from hlo.values.arrays import TOKEN_VALUE, actual
 from hlo.values.types import TupleShape
 
-# XLA's targets for CPUs and GPUs, and that of `hlo.jax.callbacks`.
-_NAMES = ("python_cpu_callback", "python_gpu_callback", "hlo_python_callback")
+# XLA's targets for CPUs and GPUs.
+_NAMES = ("python_cpu_callback", "python_gpu_callback")
 # In front of the names of JAX's modules: where an exception passed through them says nothing.
 _JAX = "jax."
 
@@ -32,6 +32,11 @@ _NONE: Functions = MappingProxyType({})
 def is_callback(target: str) -> bool:
     """Return whether a target of custom calls stands for functions in Python."""
     return any(name in target for name in _NAMES)
+
+
+def is_callback_on_shards(target: str) -> bool:
+    """Return whether a target stands for functions that each device calls on its shards."""
+    return is_callback(target) and "partitioned" in target
 
 
 def index_of(op: OpView) -> int | None:

@@ -71,12 +71,14 @@ class _Writer:
         leaves = self.graph.leaves[inst]
         # What is no array keeps what it says: a device on which the instruction runs alone.
         said = inst.annotations.get("sharding", _REPLICATED)
+        if not leaves:
+            return said if isinstance(said, TupleSharding) else TupleSharding((said,))
         before = leaf_shardings(said, inst.shape)
         found = tuple(
             own if v is None and own else self._of(v) for v, own in zip(leaves, before, strict=True)
         )
         if inst.shape.is_tuple:
-            return TupleSharding(found or (_REPLICATED,))
+            return TupleSharding(found)
         return found[0]
 
     def _of(self, value: Value | None) -> Sharding:

@@ -24,6 +24,7 @@ from hlo.values.sharding.shardy import (
     Mesh,
     as_tiles,
     need_fit,
+    per_value,
     read_attribute,
     read_axes,
     read_meshes,
@@ -46,6 +47,19 @@ def has_meshes(module: Module) -> bool:
 def _note(inst: Instruction, key: str) -> str | None:
     text = inst.annotations.get("frontend_attributes", {}).get(key)
     return None if text is None else str(text)
+
+
+def _of_element(inst: Instruction, shardings: Sequence[AxisSharding]) -> Sequence[AxisSharding]:
+    """Return an instruction's own shardings: XLA gives an element of a tuple those of all."""
+    if inst.opcode != "get-tuple-element":
+        return shardings
+    whole = inst.operands[0].shape
+    assert isinstance(whole, TupleShape)
+    counts = [len(leaf_shapes(s)) for s in whole.elements]
+    if len(shardings) == counts[inst.tuple_index] or len(shardings) != sum(counts):
+        return shardings
+    start = sum(counts[: inst.tuple_index])
+    return shardings[start : start + counts[inst.tuple_index]]
 
 
 class ShardyReader:
@@ -100,6 +114,11 @@ class ShardyReader:
         for inst in self.module.instructions():
             shardings = self._read(inst, _SHARDING)
             if shardings:
+                if len(shardings) == 1 and not leaf_shapes(inst.shape):
+                    # It has no results, and names the device that it runs on.
+                    inst.annotations["sharding"] = per_value(shardings, inst.shape)
+                    continue
+                shardings = _of_element(inst, shardings)
                 region = regions.get(inst, ())
                 for leaf, annotation in self._of(inst, _SHARDING, shardings, inst.shape, mesh):
                     found[inst, leaf] = _in_region(annotation, region)

@@ -82,3 +82,50 @@ def test_queues_of_each_device_hold_whole_values(backend: str) -> None:
     result, out = run(QUEUES.format(infeed="", outfeed=""), backend, fed=fed)
     assert result.tolist() == (-X).tolist()
     assert [queue[0].tolist() for queue in out] == [X.tolist()] * 2
+
+
+# As JAX has them: a function that is called once, and the same for what returns nothing; with
+# the shardings of a whole tuple at its elements, as XLA writes them; and on each device's shards.
+MESHES = (
+    'frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["d"=4]>, '
+    "one = #sdy.mesh<[], device_ids=[0]>}}"
+)
+CUT = r'frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"d\"}]>"}'
+ON_ONE = 'frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[%s]>"}'
+CALL = (
+    "api_version=API_VERSION_TYPED_FFI, backend_config={index = 3 : ui64}, "
+    'custom_call_target="xla_ffi_%spython_cpu_callback"'
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("body", "sizes"),
+    [
+        (f"y = f32[8] custom-call(x), {CALL % ''}, {ON_ONE % '<@one, []>'}", [8]),
+        (f"c = () custom-call(x), {CALL % ''}, custom_call_has_side_effect=true, "
+         f"{ON_ONE % '<@one, []>'}  y = f32[8] negate(x)", [8]),
+        (f"t = token[] after-all()  c = (token[], f32[8]) custom-call(t, x), {CALL % ''}, "
+         f"custom_call_has_side_effect=true, {ON_ONE % '<@one, []>, <@one, []>'}  "
+         f"y = f32[8] get-tuple-element(c), index=1, {ON_ONE % '<@one, []>, <@one, []>'}", [8]),
+        (f"c = () custom-call(x), {CALL % 'partitioned_'}, custom_call_has_side_effect=true  "
+         "y = f32[8] negate(x)", [2, 2, 2, 2]),
+    ],
+)  # fmt: skip
+def test_callbacks_of_jax_run_where_they_say(backend: str, body: str, sizes: list[int]) -> None:
+    seen = []
+
+    def function(x: np.ndarray) -> np.ndarray | None:
+        seen.append(len(x))
+        return None if " = ()" in body else -x
+
+    target = "partitioned_" * (sizes[0] == 2) + "python_cpu_callback"
+    text = f"""HloModule m, num_partitions=4, {MESHES}
+ENTRY e {{
+  x = f32[8] parameter(0), {CUT}
+  {body}
+  ROOT r = f32[8] negate(y)
+}}"""
+    result, _ = run(text, backend, X, host=hlo.Host({f"xla_ffi_{target}": {3: function}}))
+    assert result.tolist() == X.tolist()
+    assert seen == sizes
