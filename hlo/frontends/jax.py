@@ -6,12 +6,13 @@ import inspect
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.frontends.jax_callbacks import give_callbacks
+from hlo.frontends.jax_callbacks import functions_of, give_callbacks
 from hlo.frontends.proto import from_proto
 from hlo.frontends.tree_mismatch import ARRAY, mismatch
 from hlo.ir import Module
@@ -77,7 +78,7 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
         base, _, number = parameter.name.rpartition(".")
         if base and number.isdecimal() and entry.get(base) is None:
             entry.rename(parameter, base)
-    give_callbacks(module, program)
+    give_callbacks(module, partial(functions_of, program))
     # A program with ordered effects has tokens in front of its leaves.
     tokens = sum(shape.is_token for shape in entry.parameter_shapes)
     module.trees = _trees_of(program, signature, tokens, len(entry.parameters))

@@ -21,13 +21,18 @@ class Callback:
     """A function that `hlo.jax.callbacks` gave a number; what JAX lowered keeps it alive."""
 
     def __init__(self, number: int, function: Function) -> None:
-        self.number, self.function = number, function
+        self.number, self._function = number, function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self._function(*args)
 
 
-def give_callbacks(module: Module, program: Any) -> None:
-    """Give a module the functions for its calls of Python that JAX has for a program.
+def give_callbacks(module: Module, functions: Callable[[], Mapping[int, Function]]) -> None:
+    """Give a module the functions for its calls of Python, which JAX numbered.
 
-    A call of which JAX does not say the function stays without one: running it is an error.
+    functions: returns those that JAX has; it is called if the module has such calls. A call without
+    a function stays so: running it is an error.
     """
     calls = [
         inst
@@ -36,15 +41,15 @@ def give_callbacks(module: Module, program: Any) -> None:
     ]
     if not calls:
         return
-    functions = _functions_of(program)
+    found = functions()
     for call in calls:
         number = index_of(call)
-        if number is not None and number in functions:
+        if number is not None and number in found:
             known = module.custom_calls.setdefault(call.custom_call_target, {})
-            known[number] = _on_arrays(call, functions[number])
+            known[number] = _on_arrays(call, found[number])
 
 
-def _functions_of(program: Any) -> Mapping[int, Function]:
+def functions_of(program: Any) -> Mapping[int, Function]:
     """Return the functions of what JAX lowered or compiled, by number.
 
     JAX has no public interface to them; without the known private one there are none.
@@ -56,7 +61,7 @@ def _functions_of(program: Any) -> Mapping[int, Function]:
         found = {k: getattr(compiled, k, None) for k in ("host_callbacks", "keepalive")}
     functions: dict[int, Function] = dict(enumerate(found.get("host_callbacks") or ()))
     kept = [c for c in found.get("keepalive") or () if isinstance(c, Callback)]
-    return functions | {c.number: c.function for c in kept}
+    return functions | {c.number: c for c in kept}
 
 
 def _on_arrays(call: Instruction, function: Function) -> Function:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from hlo.ir import Module
+
 _FUNCTIONS: dict[str, Any] = {}
+_GIVERS: list[Callable[[Module], None]] = []
 
 
 def register(target: str, function: Any) -> None:
@@ -13,6 +17,20 @@ def register(target: str, function: Any) -> None:
     function: as a value of `hlo.Host.custom_calls`: also functions on arrays by number.
     """
     _FUNCTIONS[target] = function
+
+
+def register_giver(give: Callable[[Module], None]) -> None:
+    """Have `give(module)` called for each module before it is compiled from now on.
+
+    It may set functions in `module.custom_calls`, which live as long as what is compiled.
+    """
+    _GIVERS.append(give)
+
+
+def give_functions(module: Module) -> None:
+    """Have those that are registered give a module its own functions."""
+    for give in _GIVERS:
+        give(module)
 
 
 def functions() -> dict[str, Any]:

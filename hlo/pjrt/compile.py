@@ -9,7 +9,7 @@ from typing import Any
 from hlo.compiler.pipeline import compile as compile_module
 from hlo.host import Host
 from hlo.pjrt import records
-from hlo.pjrt.calls import functions
+from hlo.pjrt.calls import functions, give_functions
 from hlo.pjrt.client import CLIENTS, Client
 from hlo.pjrt.compile_options import CompileOptions, read_compile_options
 from hlo.pjrt.entries import PjrtError, bytes_at, entry
@@ -69,6 +69,7 @@ def _compiled(args: Any, defaults: Options, client: Client | None) -> Executable
 def native_code(program: Program, options: CompileOptions) -> NativeExecutable:
     """Return the native code of what each device runs. Raises HloError."""
     own = options.options
+    give_functions(program.module)
     found = compile_module(
         program.module,
         cache=Cache(own.cache) if isinstance(own.cache, str) else own.cache,

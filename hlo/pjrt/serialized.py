@@ -39,7 +39,12 @@ def _version() -> str:
 
 
 def to_content(e: Executable) -> bytes:
-    """Return an executable as bytes. Raises HloError."""
+    """Return an executable as bytes. Raises HloError, and PjrtError where it calls Python."""
+    if e.native.custom_calls:
+        raise PjrtError(
+            "UNIMPLEMENTED", f"{e.native.name} calls Python functions of this process, as of "
+            "jax.pure_callback, which a serialized executable does not have",
+        )  # fmt: skip
     native = b"".join(bytes(piece) for piece in to_bytes(e.native.program))
     parts = [to_proto(e.program.module), e.options.content, native]
     header = {"version": _version(), "sizes": [len(p) for p in parts], "threads": e.native.threads}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.frontends.jax_callbacks import Callback, give_callbacks
+from hlo.frontends.jax_callbacks import Callback, functions_of, give_callbacks
 
 jax = pytest.importorskip("jax")
 
@@ -297,13 +297,14 @@ def test_functions_of_the_host_come_first() -> None:
 def test_what_a_lowering_keeps_alive_is_used() -> None:
     module = hlo.parse(
         "HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), "
-        'custom_call_target="hlo_python_callback", backend_config={index = 70 : ui64}, '
+        'custom_call_target="xla_ffi_python_cpu_callback", backend_config={index = 70 : ui64}, '
         "api_version=API_VERSION_TYPED_FFI }"
     )
 
     kept = [object(), Callback(70, lambda x: (2 * x,))]
     lowering = SimpleNamespace(compile_args={"keepalive": kept})
-    give_callbacks(module, SimpleNamespace(_lowering=lowering))
+    program = SimpleNamespace(_lowering=lowering)
+    give_callbacks(module, lambda: functions_of(program))
     assert hlo.interpret(module, X) == 6
 
 

@@ -49,7 +49,7 @@ def _note(inst: Instruction, key: str) -> str | None:
     return None if text is None else str(text)
 
 
-def _of_element(inst: Instruction, shardings: Sequence[AxisSharding]) -> Sequence[AxisSharding]:
+def _of_element(inst: Instruction, shardings: list[AxisSharding]) -> list[AxisSharding]:
     """Return an instruction's own shardings: XLA gives an element of a tuple those of all."""
     if inst.opcode != "get-tuple-element":
         return shardings
