@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import Any
 
 from hlo.pjrt.devices import Device
@@ -40,7 +41,18 @@ class Client:
         return self.devices[number]
 
 
+# Between two looks whether devices are done.
+_WAIT_SECONDS = 0.001
+
 CLIENTS: Handles[Client] = Handles("client")
+
+
+def wait_for_devices() -> None:
+    """Return when no device of any client runs anything."""
+    records = [device.record for _, client in CLIENTS.items() for device in client.devices]
+    while any(record.pending for record in records):
+        time.sleep(_WAIT_SECONDS)
+
 
 # --- the plug-in ---------------------------------------------------------------------------------
 

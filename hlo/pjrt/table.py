@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from functools import cache
@@ -23,12 +25,19 @@ _CODES = {
     "out-of-memory": "RESOURCE_EXHAUSTED",
 }
 _POINTER_BYTES = 8
+# What daemon threads get to reach a program in, where the main thread holds them back.
+_ENDING_SECONDS = 0.05
+
+
+# The entries that some thread is in.
+_entered: list[str] = []
 
 
 def _call(number: int, address: int) -> int:
     """Call a Python entry on the arguments at an address; returns the address of an error, or 0."""
     name = ENTRY_NAMES[number]
     kind: type[Struct] = interface().arguments.get(name, Failure)
+    _entered.append(name)
     try:
         function = ENTRIES.get(name) or _deferred(name)
         if function is None:
@@ -42,6 +51,8 @@ def _call(number: int, address: int) -> int:
         return _error(ErrorCode[code], str(e))
     except BaseException:
         return _error(ErrorCode["INTERNAL"], traceback.format_exc())
+    finally:
+        _entered.pop()
 
 
 def _deferred(name: str) -> Callable[[Any], None] | None:
@@ -104,13 +115,24 @@ def api() -> int:
     callback = _kept(_CALL(_call))
     function = ctypes.c_size_t.from_address(addresses()["python_function"])
     function.value = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    atexit.register(_end, addresses()["python_function"])
+    atexit.register(_end)
     return ctypes.addressof(table)
 
 
-def _end(function_at: int) -> None:
-    """Have native code not call Python any more."""
-    ctypes.c_size_t.from_address(function_at).value = 0
+def _end() -> None:
+    """Wait for what runs, and have native code neither call Python nor return to it any more.
+
+    Other threads may go on until they run a program; those of the interpreter that never do are not
+    waited for.
+    """
+    known = addresses()
+    if len(threading.enumerate()) > 1:
+        ctypes.c_int64.from_address(known["ending_thread"]).value = threading.get_ident()
+        time.sleep(_ENDING_SECONDS)
+        while _entered:
+            time.sleep(_ENDING_SECONDS)
+    client.wait_for_devices()
+    ctypes.c_size_t.from_address(known["python_function"]).value = 0
 
 
 @cache

@@ -19,7 +19,7 @@ _FUNCTIONS = (
     "error_new", "event_new", "event_release", "event_complete", "event_wait", "block_new",
     "block_release", "block_of", "buffer_new", "programs_dead",
 )  # fmt: skip
-_VARIABLES = ("python_function", "default_layouts")
+_VARIABLES = ("python_function", "ending_thread", "default_layouts")
 
 
 def ir(machine: Machine) -> str:

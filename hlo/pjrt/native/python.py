@@ -9,6 +9,7 @@ from __future__ import annotations
 from hlo.codegen.llvm import Val, i64
 from hlo.pjrt.entries import ENTRY_NAMES
 from hlo.pjrt.interface import interface
+from hlo.pjrt.native.devices import this_thread
 from hlo.pjrt.native.writer import NULL, Code, Writer
 
 
@@ -24,8 +25,10 @@ def write(code: Code) -> None:
 
     Python sets `python_function`, and when it ends, zero.
     """
+    _write_end(code)
     function = code.variable("python_function")
     with code.function("python_call", "i64", "ptr") as (b, which, args):
+        b.do("hold_back")
         python = b.load("ptr", function.name)
         b.fail_if(b.is_null(python), "UNAVAILABLE", "Python has ended")
         state = _python(b, "PyGILState_Ensure", [], "i32")
@@ -34,6 +37,7 @@ def write(code: Code) -> None:
         error = b.call_address(python, [which, args], "ptr")
         _python(b, "PyErr_Restore", [b.load("ptr", p.name) for p in pending])
         _python(b, "PyGILState_Release", [state])
+        b.do("hold_back")
         b.ret(error)
 
     written = set(code.entries)
@@ -41,6 +45,23 @@ def write(code: Code) -> None:
         if name not in written:
             with code.entry(name) as (b, args):
                 b.pass_on(b.run("python_call", entry_number(name), args.at))
+
+
+def _write_end(code: Code) -> None:
+    """Write `hold_back()`, which keeps other threads from going on when the main thread ends.
+
+    `ending_thread` is the number of that thread then. Python ends others where they ask for its
+    lock, which aborts the process if that is in a C++ function of JAX's runtime.
+    """
+    ending = code.variable("ending_thread")
+    with code.function("hold_back", result="void") as (b,):
+        number = b.load("i64", ending.name)
+        is_other = b.both(b.is_not_zero(number), b.icmp("ne", number, this_thread(b)))
+        b.module.declare("pause", "i32", [])
+        with b.when(is_other):
+            with b.repeat(lambda: Val("i1", "true")):
+                b.call("pause", [], "i32")
+        b.ret()
 
 
 def _python(b: Writer, name: str, args: list[Val], result: str = "void") -> Val:

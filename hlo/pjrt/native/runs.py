@@ -66,6 +66,7 @@ def write(code: Code) -> None:
     _write_start(code)
 
     with code.entry("LoadedExecutable_Execute") as (b, args):
+        b.do("hold_back")
         loaded = b.record(Loaded, args.executable)
         need(b, loaded, LOADED_TAG, "executable")
         b.fail_if(
