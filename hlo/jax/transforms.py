@@ -289,14 +289,16 @@ class _Stage:
         try:
             rewriter = Rewriter(data)
             name = rewriter.module.name
-            for transform in active:
-                transform.run(rewriter)
+            with transformations.no_compilation():
+                for transform in active:
+                    transform.run(rewriter)
             return rewriter.data
         except HloError as e:
-            transform.error = _in_module(e, name)
+            error = _in_module(e, name)
         except (InferError, TextError) as e:  # of the reader and the writer
-            transform.error = HloError.at(e.code, f"module {name}: {e.message}", None, e.hint)
-        raise transform.error from None
+            error = HloError.at(e.code, f"module {name}: {e.message}", None, e.hint)
+        transform.error = error
+        raise error from None
 
 
 def _cache_key() -> str:

@@ -156,6 +156,10 @@ def _cuts(module: hlo.Module) -> hlo.Module:
     return hlo.parse("HloModule m ENTRY e { ROOT c = f32[3] constant({1, 2, 3}) }")
 
 
+def _compiles(module: hlo.Module) -> float:
+    return float(fresh()(jnp.float32(2)))
+
+
 def _parses(module: hlo.Module) -> hlo.Module:
     return hlo.parse("HloModule m")
 
@@ -164,6 +168,7 @@ ERRORS: list[tuple[Callable[[hlo.Module], object], str, str]] = [
     (_raises, "pass-failed", f"{__file__}:{_raises.__code__.co_firstlineno + 1}: ValueError: no"),
     (_exits, "pass-failed", "SystemExit: 3"),
     (_breaks, "pass-broke-module", f"pass breaks ({__file__}"),
+    (_compiles, "pass-failed", "JAX cannot compile in here"),
     (_cuts, "signature-mismatch", "() -> f32[3] after cuts"),
     (_parses, "syntax", "expected a computation"),
 ]

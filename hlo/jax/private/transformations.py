@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -110,6 +111,37 @@ def compiled_apart(key: object) -> AbstractContextManager[None]:
     """
     context: AbstractContextManager[None] = _context()(key)
     return context
+
+
+_THREAD = threading.local()
+# What `jax.monitoring`, which is public, reports before each compilation.
+_COMPILATION = "/jax/core/compile/backend_compile_duration"
+
+
+@contextmanager
+def no_compilation() -> Iterator[None]:
+    """Make JAX refuse to compile in this thread.
+
+    XLA compiles in a pool of threads: one that waited for another compilation might do so for ever.
+    """
+    _listen()
+    _THREAD.is_compiling = True
+    try:
+        yield
+    finally:
+        _THREAD.is_compiling = False
+
+
+@cache
+def _listen() -> None:
+    import jax.monitoring
+
+    jax.monitoring.register_scalar_listener(_refuse)
+
+
+def _refuse(event: str, value: float, **_: object) -> None:
+    if event == _COMPILATION and getattr(_THREAD, "is_compiling", False):
+        raise RuntimeError("JAX cannot compile in here: XLA is compiling, and waits for this")
 
 
 @cache
