@@ -26,6 +26,7 @@ from hlo.pjrt.native.code import addresses
 from hlo.pjrt.outside import Devices
 from hlo.pjrt.programs import Program
 from hlo.runtime.executable import Executable as NativeExecutable
+from hlo.spmd.contract import drop_contract
 from hlo.version import __version__
 
 _ProgramStruct = interface().structs["Program"]
@@ -88,7 +89,9 @@ def drop_dead() -> None:
 
 def program_with_config(module: Module, options: CompileOptions) -> bytes:
     """Return a module as a HloModuleProtoWithConfig."""
-    kinds = schema()
+    kinds, module = schema(), module.clone()
+    # The shapes of whole arrays are no part of what each device runs.
+    drop_contract(module)
     message = wire.decode(to_proto(module), kinds["HloModuleProto"])
     parameters, result = module.program_shapes
     config = Message(
@@ -172,11 +175,12 @@ def _logical_ids(args: Any) -> None:
 # --- its arguments and results -------------------------------------------------------------------
 
 
-def _memory_kinds(e: Executable, side: str, count: int) -> tuple[int, int]:
+def _memory_kinds(e: Executable, side: int) -> tuple[int, int]:
     """Return the addresses of arrays of names and of their sizes, made once."""
-    if side not in e.kept:
-        e.kept[side] = e.held.strings([MEMORY_KINDS[0]] * count)
-    found: tuple[int, int] = e.kept[side]
+    key = f"memory kinds {side}"
+    if key not in e.kept:
+        e.kept[key] = e.held.strings([MEMORY_KINDS[n] for n in e.program.memory_kinds[side]])
+    found: tuple[int, int] = e.kept[key]
     return found
 
 
@@ -184,14 +188,14 @@ def _memory_kinds(e: Executable, side: str, count: int) -> tuple[int, int]:
 def _output_memory_kinds(args: Any) -> None:
     e = EXECUTABLES[args.executable]
     args.num_outputs = len(e.program.results)
-    args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, "outputs", args.num_outputs)
+    args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, 1)
 
 
 @entry("Executable_ParameterMemoryKinds")
 def _parameter_memory_kinds(args: Any) -> None:
     e = EXECUTABLES[args.executable]
     args.num_parameters = len(e.program.arguments)
-    args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, "inputs", args.num_parameters)
+    args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, 0)
 
 
 @entry("Executable_OutputElementTypes")

@@ -75,6 +75,7 @@ def loaded_record(
         item.type, item.rank = buffer_type(shape), len(dims_of(shape))
         item.dims = held.array(ctypes.c_int64, dims_of(shape))
         item.bytes, item.slot, item.argument = bytes_of(shape), slot, aliases.get(n, -1)
+        item.kind = program.memory_kinds[1][n]
         if isinstance(shape, ArrayShape) and shape.layout and not shape.layout.is_default:
             item.layout = layout_handle(shape.layout)
     record = records.Loaded(

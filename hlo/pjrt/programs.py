@@ -13,6 +13,7 @@ from hlo.frontends.stablehlo import from_stablehlo
 from hlo.frontends.text.header import ProgramShape
 from hlo.ir import Module
 from hlo.pjrt.compile_options import CompileOptions
+from hlo.pjrt.devices import KIND_IDS
 from hlo.pjrt.entries import PjrtError
 from hlo.spmd.contract import contract_of
 from hlo.values.sharding import Sharding
@@ -57,6 +58,15 @@ class Program:
         return [leaf for _, leaf in self.module.program_shapes[1].leaves()]
 
     @cached_property
+    def memory_kinds(self) -> tuple[list[int], list[int]]:
+        """The kinds of memory that arguments are taken from and results put to, by number."""
+        notes = self.module.attrs.get("frontend_attributes", {})
+        return (
+            _kinds(notes.get("parameter_memory_kinds"), len(self.arguments)),
+            _kinds(notes.get("result_memory_kinds"), len(self.results)),
+        )
+
+    @cached_property
     def donated(self) -> list[int]:
         """The arguments that are gone after a run, by number."""
         attrs, numbers = self.module.attrs, self._argument_numbers
@@ -79,6 +89,16 @@ class Program:
         shapes = self.module.program_shapes[0]
         places = [(n, path) for n, s in enumerate(shapes) for path, _ in s.leaves()]
         return {place: number for number, place in enumerate(places)}
+
+
+def _kinds(said: str | None, count: int) -> list[int]:
+    """Return the kinds of memory in an attribute of a module. Raises PjrtError."""
+    names = said.split(",") if said else []
+    unknown = [name for name in names if name not in KIND_IDS]
+    if unknown:
+        raise PjrtError("INVALID_ARGUMENT", f"there is no kind of memory {unknown[0]!r}")
+    # What is no part of a program as JAX writes it is in the usual one.
+    return [KIND_IDS[name] for name in names] if len(names) == count else [0] * count
 
 
 def read_program(code: bytes, form: str) -> Module:
@@ -106,7 +126,21 @@ def prepare(source: Module, options: CompileOptions) -> Program:
         return Program(source)
     from hlo.compiler.partition import partition
 
-    return Program.of_device(partition(source).module, options)
+    module = partition(source).module
+    _take_layouts(module, source)
+    return Program.of_device(module, options)
+
+
+def _take_layouts(module: Module, source: Module) -> None:
+    """Have a device's arrays arranged as those of the program on whole arrays."""
+    parameters, result = source.program_shapes
+    entry = module.entry
+    shapes = [
+        with_layouts_of(p.shape, s) for p, s in zip(entry.parameters, parameters, strict=True)
+    ]
+    module.attrs["entry_computation_layout"] = ProgramShape(
+        tuple(shapes), with_layouts_of(entry.result_shape, result)
+    )
 
 
 def _set_counts(module: Module, options: CompileOptions) -> None:

@@ -144,6 +144,16 @@ def contract_of(module: Module) -> Contract | None:
     return contract
 
 
+def drop_contract(module: Module) -> None:
+    """Remove the contract from a module's header, if it has one."""
+    notes = module.attrs.get("frontend_attributes", {})
+    left = {k: v for k, v in notes.items() if k not in (_SHAPES, _PARAMETERS, _RESULT)}
+    if left:
+        module.attrs["frontend_attributes"] = left
+    else:
+        module.attrs.pop("frontend_attributes", None)
+
+
 def _text(shardings: Sequence[Sharding]) -> str:
     return "{" + ", ".join(map(str, shardings)) + "}"
 

@@ -364,3 +364,16 @@ def test_calls_of_a_location_nest_deeply() -> None:
     module = hlo.from_stablehlo(text)
     assert len(module.tables["StackFrames"]) == 300
     assert "stack_frame_id=300" in str(module)
+
+
+def test_a_layout_that_is_left_open_is_that_of_a_transpose() -> None:
+    text = """
+    func.func @main(%x: tensor<4x6x2xf32> {mhlo.layout_mode = "{0,1,2}"}, %y: tensor<2x3xf32>)
+        -> (tensor<2x4x6xf32> {mhlo.layout_mode = "auto"},
+            tensor<2x3xf32> {mhlo.layout_mode = "auto"}) {
+      %a = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<4x6x2xf32>) -> tensor<2x4x6xf32>
+      %b = stablehlo.tanh %y : tensor<2x3xf32>
+      return %a, %b : tensor<2x4x6xf32>, tensor<2x3xf32>
+    }"""
+    _, result = hlo.from_stablehlo(text).program_shapes
+    assert str(result) == "(f32[2,4,6]{1,2,0}, f32[2,3]{1,0})"

@@ -48,6 +48,19 @@ def test_old_versions_are_read() -> None:
         assert read(data) == read(ADD)
 
 
+def test_the_callers_of_locations_are_shared_and_nest_deeply() -> None:
+    calls = "".join(f'callsite("f{n}"("f.py":{n}:1) at ' for n in range(2, 200))
+    caller = f'{calls}"main"("main.py":1:1){")" * 198}'
+    text = f"""func.func @main(%arg0: tensor<f32>) -> tensor<f32> {{
+      %y = stablehlo.tanh %arg0 : tensor<f32> loc("a"(callsite("f"("f.py":1:1) at {caller})))
+      %z = stablehlo.sine %y : tensor<f32> loc("b"(callsite("f"("f.py":1:2) at {caller})))
+      return %z : tensor<f32>
+    }}"""
+    data = bytecode_of(text)
+    assert bytecode_to_text(data).count("f199") == 1
+    assert read(data) == read(text)
+
+
 def test_an_export_of_jax_runs(tmp_path: Path) -> None:
     def f(x: jax.Array) -> jax.Array:
         return jnp.where(x > 0, jnp.sort(x, axis=1), x @ x.T @ x)

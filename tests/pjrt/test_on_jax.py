@@ -113,3 +113,31 @@ failing = False
 print(f(x))
 """, HLO_PJRT_DEVICES="4")  # fmt: skip
     assert printed == "True True\n" * 3 + "[12.]\n"
+
+
+def test_arrays_are_in_the_memory_that_a_program_asks_for() -> None:
+    printed = run_program("""
+device = jax.devices()[0]
+host = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
+x = jax.device_put(np.arange(4.0), host)
+y = jax.jit(lambda x: (2 * x, x + 1), out_shardings=(host, None))(np.arange(4.0))
+print([m.kind for m in device.addressable_memories()], device.default_memory().kind)
+print(x.sharding.memory_kind, [r.sharding.memory_kind for r in y], y[0])
+""")
+    assert printed == (
+        "['device', 'pinned_host', 'unpinned_host'] device\n"
+        "pinned_host ['pinned_host', 'device'] [0. 2. 4. 6.]\n"
+    )
+
+
+def test_layouts_that_are_left_open_take_no_copy() -> None:
+    printed = run_program("""
+from jax.experimental.layout import Format, Layout
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y"))
+x = np.arange(16 * 8).reshape(16, 8)
+put = jax.device_put(x, NamedSharding(mesh, P("x", "y")))
+made = jax.jit(lambda x: x.T, out_shardings=Format(Layout.AUTO)).lower(put).compile()
+print(made.output_formats.layout.major_to_minor, np.array_equal(made(put), x.T))
+""", HLO_PJRT_DEVICES="4")  # fmt: skip
+    assert printed == "(1, 0) True\n"

@@ -61,6 +61,8 @@ class Locations:
         self._decoded: dict[str, _Location] = {}
         self._metadata: dict[str, OpMetadata | None] = {}
         self._lines: dict[tuple[str, Any], int] = {}
+        # Calls that others are called from, each with its frame, by identity.
+        self._frames: dict[int, tuple[int, _Call]] = {}
 
     def metadata(self, text: str, start: int) -> OpMetadata | None:
         """Return the metadata of `loc(text)`, None if empty. Raises TextError at start."""
@@ -96,27 +98,38 @@ class Locations:
                 found = self._read(c)
                 c.expect(")")
                 return found
-            if c.peek("#"):
-                return self._alias(c.match(_ALIAS, "an alias")[0], c)
             if c.accept("unknown"):
                 return None
-            if c.peek("callsite"):
+            if c.peek("#") or c.peek("callsite"):
                 return self._calls(c)
             if c.accept("fused"):
                 return self._fused(c)
             return self._name(c)
 
     def _calls(self, c: Cursor) -> _Location:
-        """Return a call, whose caller may be a call in turn, and so on: stacks are deep."""
-        callees = []
-        while c.accept("callsite"):
-            c.expect("(")
-            callees.append(self._read(c))
-            c.expect("at")
-        found = self._read(c)
-        for callee in reversed(callees):
-            c.expect(")")
-            found = _Call(callee, found)
+        """Return an alias, or a call, whose caller may be either, and so on: stacks are deep."""
+        opened: list[tuple[_Location | str, Cursor]] = []
+        while True:
+            if c.accept("callsite"):
+                c.expect("(")
+                opened.append((self._read(c), c))
+                c.expect("at")
+            elif not c.peek("#"):
+                found = self._read(c)
+                break
+            else:
+                name = c.match(_ALIAS, "an alias")[0]
+                if name in self._decoded:
+                    found = self._decoded[name]
+                    break
+                c = self._definition(name, c)
+                opened.append((name, c))
+        for what, inside in reversed(opened):
+            if isinstance(what, str):
+                self._decoded[what] = found
+            else:
+                inside.expect(")")
+                found = _Call(what, found)
         return found
 
     def _fused(self, c: Cursor) -> _Fused:
@@ -142,20 +155,17 @@ class Locations:
             c.expect(")")
         return _Name(name, inside)
 
-    def _alias(self, name: str, c: Cursor) -> _Location:
+    def _definition(self, name: str, c: Cursor) -> Cursor:
+        """Return a cursor at the definition of an alias."""
         if self._defined is None:
             self._defined = {m[1]: m.end() - 1 for m in _DEFINITION.finditer(self._text)}
-        if name not in self._decoded:
-            if name not in self._defined:
-                c.fail(f"there is no location {name}", code="undefined-computation")
-            definition = Cursor("")
-            definition.text, definition.pos = self._text, self._defined.pop(name)
-            text = definition.balanced("(")
-            inner = Cursor(text)
-            # A recursive alias nests endlessly, or is no longer defined.
-            inner.depth = c.depth
-            self._decoded[name] = self._read(inner)
-        return self._decoded[name]
+        if name not in self._defined:  # A recursive one is not any more.
+            c.fail(f"there is no location {name}", code="undefined-computation")
+        definition = Cursor("")
+        definition.text, definition.pos = self._text, self._defined.pop(name)
+        inner = Cursor(definition.balanced("("))
+        inner.depth = c.depth
+        return inner
 
     # --- meaning --------------------------------------------------------------------------------
 
@@ -185,13 +195,7 @@ class Locations:
         if isinstance(location, _Name):
             return self._frame(location.inside, location.name, caller)
         if isinstance(location, _Call):
-            callees = []
-            while isinstance(location, _Call):
-                callees.append(location.callee)
-                location = location.caller
-            for part in (location, *reversed(callees)):
-                caller = self._frame(part, function, caller) or caller
-            return caller
+            return self._innermost(location, function, caller)
         if not isinstance(location, _File):
             return 0
         place = FileLocation(
@@ -200,6 +204,23 @@ class Locations:
         )  # fmt: skip
         # The text numbers the callers of frames from 2 on; 1 means none.
         return self._line("StackFrames", StackFrame(self._line("FileLocations", place), caller + 1))
+
+    def _innermost(self, location: _Location, function: str, caller: int) -> int:
+        """Return the number of the last of the frames of calls."""
+        calls: list[_Call] = []
+        known = self._frames if caller == 0 else {}
+        while isinstance(location, _Call) and id(location) not in known:
+            calls.append(location)
+            location = location.caller
+        if id(location) in known:
+            caller = known[id(location)][0]
+        else:
+            caller = self._frame(location, function, caller) or caller
+        for call in reversed(calls):
+            caller = self._frame(call.callee, function, caller) or caller
+            if call is not calls[0]:
+                known[id(call)] = caller, call
+        return caller
 
     def _line(self, table: str, line: Any) -> int:
         """Return the number of an entry in a table of the module, which is added if it is new."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from hlo.errors import InferError, TextError
 from hlo.frontends.stablehlo import sdy
+from hlo.frontends.stablehlo.auto_layouts import open_layout
 from hlo.frontends.stablehlo.functions import Function, Program
 from hlo.frontends.text.header import ProgramShape
 from hlo.ir import Computation, Instruction, Module
@@ -100,21 +101,43 @@ def set_header(module: Module, program: Program, main: Function) -> None:
         listed = (f"{name} = #sdy.mesh<{' '.join(mesh.text.split())}>"
                   for name, mesh in sorted(program.meshes.items()))  # fmt: skip
         known["xla.sdy.meshes"] = f"{{{', '.join(listed)}}}"
+    known |= _memory_kinds({"parameter": main.arguments, "result": main.results})
     if known:
         attrs["frontend_attributes"] = MappingProxyType(known)
     _alias(module, main)
     parameters = [_laid_out(p.shape, a.attrs) for p, a in
                   zip(entry.parameters, main.arguments, strict=True)]  # fmt: skip
-    # An operation may give a result another layout: callers get what they say, or the default.
-    result = without_layout(entry.result_shape)
-    if len(main.results) == 1:
-        result = _laid_out(result, main.results[0].attrs)
-    elif isinstance(result, TupleShape) and len(main.results) == len(result.elements):
-        result = TupleShape(tuple(
-            _laid_out(s, r.attrs) for s, r in zip(result.elements, main.results, strict=True)
-        ))  # fmt: skip
+    result = _result_shape(entry, main, parameters)
     if parameters != [p.shape for p in entry.parameters] or result != entry.result_shape:
         attrs["entry_computation_layout"] = ProgramShape(tuple(parameters), result)
+
+
+def _result_shape(entry: Computation, main: Function, parameters: Sequence[Shape]) -> Shape:
+    """Return the shape of the result: an operation may give it another layout, but callers get what
+    they say, or the default one."""
+    result = without_layout(entry.result_shape)
+    if len(main.results) == 1:
+        attrs = main.results[0].attrs
+        return _laid_out(result, attrs, open_layout(entry.root, parameters))
+    if not isinstance(result, TupleShape) or len(main.results) != len(result.elements):
+        return result
+    is_open = entry.root.opcode == "tuple"
+    found = []
+    for n, (shape, declared) in enumerate(zip(result.elements, main.results, strict=True)):
+        where_open = open_layout(entry.root.operands[n], parameters) if is_open else None
+        found.append(_laid_out(shape, declared.attrs, where_open))
+    return TupleShape(tuple(found))
+
+
+def _memory_kinds(sides: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Return where arguments and results are to be, as frontend attributes, if one is elsewhere
+    than usual."""
+    found = {}
+    for side, declared in sides.items():
+        kinds = [d.attrs.get("mhlo.memory_kind", "device") for d in declared]
+        if any(kind != "device" for kind in kinds):
+            found[f"{side}_memory_kinds"] = ",".join(map(str, kinds))
+    return found
 
 
 def _alias(module: Module, main: Function) -> None:
@@ -137,9 +160,14 @@ def _alias(module: Module, main: Function) -> None:
         module.attrs["buffer_donor"] = tuple(donors)
 
 
-def _laid_out(shape: Shape, attrs: Mapping[str, Any]) -> Shape:
-    """Return a shape in the layout of `mhlo.layout_mode`."""
+def _laid_out(shape: Shape, attrs: Mapping[str, Any], where_open: Layout | None = None) -> Shape:
+    """Return a shape in the layout of `mhlo.layout_mode`.
+
+    where_open: the layout where that leaves it open.
+    """
     mode = attrs.get("mhlo.layout_mode", "default")
+    if mode == "auto" and isinstance(shape, ArrayShape) and where_open is not None:
+        return shape.with_layout(where_open)
     m = _ORDER.fullmatch(mode) if isinstance(mode, str) else None
     if m is None or not isinstance(shape, ArrayShape):
         return shape

@@ -82,8 +82,19 @@ def _integer(r: Reader, s: Stream) -> Value:
 
 
 def _call_site(r: Reader, s: Stream) -> Value:
-    callee = r.attribute(s)
-    return Value(f"callsite({callee.text} at {r.attribute(s).text})")
+    """Decode a call, whose caller may be a call in turn, and so on: stacks are deep.
+
+    Callers are defined apart, since many operations have the same.
+    """
+    callees = [(r.attribute(s).text, 0)]
+    while (inner := r.behind(s, "builtin", _CALL_SITE)) is not None:
+        s, number = inner
+        callees.append((r.attribute(s).text, number))
+    text = r.attribute(s).text
+    while len(callees) > 1:
+        callee, number = callees.pop()
+        text = r.define_location(number, f"callsite({callee} at {text})")
+    return Value(f"callsite({callees[0][0]} at {text})")
 
 
 def _file(r: Reader, s: Stream) -> Value:
@@ -124,10 +135,11 @@ def _unknown(r: Reader, s: Stream) -> Value:
     return Value("unknown")
 
 
+_CALL_SITE = 10
 _ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
     0: read_array, 1: read_dictionary, 2: read_string, 3: _typed_string, 4: _symbol,
     5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer, 9: read_float,
-    10: _call_site, 11: _file, 12: _fused,
+    _CALL_SITE: _call_site, 11: _file, 12: _fused,
     13: _fused_with_metadata, 14: _named, 15: _unknown,
     17: read_list, 18: read_dense, 22: _file_range,
 }  # fmt: skip

@@ -87,6 +87,8 @@ class Reader:
         self._decoders = {"attribute": attributes, "type": types}
         self._property_names = properties
         self._depth = 0
+        # Locations that have aliases, by these.
+        self.locations: dict[str, str] = {}
         stream = Stream(data, len(MAGIC), len(data))
         self.version = stream.varint()
         if self.version > _NEWEST:
@@ -182,6 +184,29 @@ class Reader:
         """Return the type whose number is next."""
         start = s.pos
         return self.entry("type", s.varint(), start)
+
+    def behind(self, s: Stream, dialect: str, code: int) -> tuple[Stream, int] | None:
+        """Return the content behind the code of the attribute whose number is next, and the number.
+
+        None if it is another dialect's, has another code, or is known: then nothing has been read.
+        """
+        start, entries = s.pos, self._entries["attribute"]
+        number = s.varint()
+        if number < len(entries) and ("attribute", number) not in self._known:
+            entry = entries[number]
+            if entry.dialect == dialect and not entry.is_text:
+                inside = Stream(self._table.data, entry.start, entry.end)
+                if inside.varint() == code:
+                    return inside, number
+        s.pos = start
+        return None
+
+    def define_location(self, number: int, text: str) -> str:
+        """Return the alias that stands for an attribute with a number, a location, from now on."""
+        alias = f"#at{number}"
+        self.locations[alias] = text
+        self._known["attribute", number] = Value(alias)
+        return alias
 
     def optional_attribute(self, s: Stream) -> Value | None:
         """Return the attribute whose number is next, None if it is absent."""

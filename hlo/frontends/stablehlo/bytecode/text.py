@@ -42,7 +42,8 @@ def bytecode_to_text(data: bytes) -> str:
         )  # fmt: skip
     writer = _Writer()
     lines = [line for op in reader.operations() for line in writer.lines(op, "", "")]
-    return "\n".join([*lines, *writer.definitions(), ""])
+    shared = [f"{alias} = loc({text})" for alias, text in reader.locations.items()]
+    return "\n".join([*lines, *shared, *writer.definitions(), ""])
 
 
 class _Writer:
