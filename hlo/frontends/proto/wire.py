@@ -20,6 +20,8 @@ from hlo.values.scan import from_bytes, to_bytes
 MAX_NESTING = 100
 _MASK = (1 << 64) - 1
 _LONGEST_VARINT = 10
+# Numbers of one byte, as most are.
+_SHORT = [bytes((n,)) for n in range(0x80)]
 _BULK_TYPES = {"float": "<f4", "double": "<f8", "bool": "?"}
 
 
@@ -213,6 +215,8 @@ def _with_length(entry: Field, data: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
+    if value < 0x80:
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
