@@ -25,7 +25,8 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
     Arguments become parameters in the order of their leaves, with JAX's names for them; a jitted
     function drops unused ones. The module keeps the trees (`Module.trees`): `hlo.compile(module)`
     and `hlo.interpret` take the function's arguments, by position or name, or the leaves alone, and
-    return the function's result as a tree of numpy arrays.
+    return the function's result as a tree of numpy arrays. Its callbacks into Python, as of
+    `jax.pure_callback` and `jax.debug.print`, are called (`Module.custom_calls`).
 
     Args:
         function: a Python function on arrays, one that `jax.jit` made, or one that was exported.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError, InferError
-from hlo.ops.host.python_targets import with_typed_attributes
+from hlo.ops.host.ffi_attributes import ffi_attributes
 from hlo.ops.spec import OpView
 from hlo.support.user_code import definition, located, takes
 from hlo.values.arrays import TOKEN_VALUE, actual
@@ -41,8 +41,11 @@ def is_callback_on_shards(target: str) -> bool:
 
 def index_of(op: OpView) -> int | None:
     """Return the number of the function that a call is of, None for a call without one."""
-    index = with_typed_attributes(op).attrs.get("index")
-    return index if isinstance(index, int) else None
+    try:
+        index = ffi_attributes(op).get("index")
+    except InferError:
+        return None
+    return index.value if index is not None and isinstance(index.value, int) else None
 
 
 def callback_target(op: OpView, functions: Functions) -> Callable[..., Any]:

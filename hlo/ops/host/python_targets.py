@@ -29,7 +29,7 @@ def python_target(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(op: OpView, args: Sequence[Any]) -> Any:
         try:
-            return function(with_typed_attributes(op), args)
+            return function(_with_typed_attributes(op), args)
         except TypeError as e:
             name = op.custom_call_target
             if takes(function, 2):
@@ -42,7 +42,7 @@ def python_target(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def with_typed_attributes(op: OpView) -> OpView:
+def _with_typed_attributes(op: OpView) -> OpView:
     """Return an operation whose `attrs` also have those in its `backend_config`.
 
     These are Python values: `backend_config={by = 2 : i32}` gives `attrs["by"] == 2`, unless an
