@@ -43,13 +43,14 @@ from hlo.runtime.watch import (
     Ended,
 )
 
-# A run on the device at an index of its program. is_queued: it is a task. After it tables of words:
-# of arguments, first those for the program, then their blocks and their events; of results, first
-# those for the program, then what is copied there before the run, and their blocks.
+# A run on the device at an index of its program. keeps_args: it has references to their memory.
+# After it tables of words: of arguments, first those for the program, then their blocks and their
+# events; of results, first those for the program, then what is copied there before the run, and
+# their blocks.
 _Run = struct(
     "Run",
     [
-        *(f"{n}:{t}" for n, t in Task.types.items()), "loaded:ptr", "index:i64", "is_queued:i64",
+        *(f"{n}:{t}" for n, t in Task.types.items()), "loaded:ptr", "index:i64", "keeps_args:i64",
         "event:ptr", "args:ptr", "arg_blocks:ptr", "arg_events:ptr", "outs:ptr", "sources:ptr",
         "out_blocks:ptr",
     ],
@@ -331,25 +332,32 @@ def _write_start(code: Code) -> None:
             slot = b.get(loaded.slots, n, "i64")
             with b.when(b.icmp("sge", slot, 0)):
                 b.put(run.args, slot, buffer.data)
-            b.do("block_retain", buffer.block)
             b.put(run.arg_blocks, n, buffer.block)
-            b.put(run.arg_events, n, buffer.event)
-            with b.when(b.icmp("ne", buffer.event, READY.name)):
+            event = b.record(Event, buffer.event)
+            b.put(run.arg_events, n, event.at)
+            is_there = b.both(b.is_not_zero(event.state), b.is_null(event.error))
+            with b.when(b.negated(is_there)):
                 b.store(i64(1), is_waiting.name)
 
         b.each(loaded.num_args, take)
+        b.acquire()
+        is_inside = b.icmp("eq", this_thread(b), device.thread)
+        with b.when(is_inside):
+            b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
+        is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
+        is_now = b.binary("or", is_inside, is_quick)
+        # A count of references costs more than the rest that is done for an argument. It is of use
+        # where another thread needs the argument, or memory is donated unless it is shared.
+        keeps = b.binary("or", b.negated(is_now), b.is_not_zero(loaded.num_donated))
+        run.keeps_args = b.cast("zext", keeps, "i64")
+        with b.when(keeps):
+            b.each(loaded.num_args, lambda n: b.do("block_retain", b.get(run.arg_blocks, n)))
         error = b.run("run_outputs", run.at, list_at, options)
         with b.exit_if(b.is_not_zero(error)):
             _release_arguments(b, loaded, run)
             b.free(run.at)
             b.ret(error)
         _count(b, loaded, 1)
-        is_inside = b.icmp("eq", this_thread(b), device.thread)
-        with b.when(is_inside):
-            b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
-        is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
-        is_now = b.binary("or", is_inside, is_quick)
-        run.is_queued = b.cast("zext", b.negated(is_now), "i64")
         (event,) = b.choose(is_now, lambda: [_run_now(b, run)], lambda: [_new_event(b, run)])
         _write_buffers(b, loaded, run, device, results_at, event)
         with b.when(b.is_not_zero(event_at)):
@@ -435,7 +443,8 @@ def _retain(b: Writer, loaded: Record, run: Record) -> None:
 
 
 def _release_arguments(b: Writer, loaded: Record, run: Record) -> None:
-    b.each(loaded.num_args, lambda n: b.do("block_release", b.get(run.arg_blocks, n)))
+    with b.when(b.is_not_zero(run.keeps_args)):
+        b.each(loaded.num_args, lambda n: b.do("block_release", b.get(run.arg_blocks, n)))
 
 
 def _donate(b: Writer, loaded: Record, list_at: Val, options: Val) -> None:
