@@ -194,12 +194,12 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     constraints = op.operand_layout_constraints
     shapes = op.operand_shapes if constraints is None else constraints
     operands = [
-        _physical(a, s) for arg, shape in zip(args, shapes, strict=True)
+        physical(a, s) for arg, shape in zip(args, shapes, strict=True)
         for a, s in _leaves(arg, shape)
     ]  # fmt: skip
     declared = {path: s for path, s in op.shape.leaves() if isinstance(s, ArrayShape)}
-    results = {path: _physical(None, s) for path, s in declared.items()}
-    numbers = _leaf_numbers(shapes)
+    results = {path: physical(None, s) for path, s in declared.items()}
+    numbers = leaf_numbers(shapes)
     for alias in op.output_to_operand_aliasing:
         need_one_size(op, alias)
         at = numbers[alias.operand, tuple(alias.operand_index)]
@@ -211,8 +211,8 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
             f"custom-call: {op.custom_call_target}: {message or f'returned {failed}'}",
             attr="custom_call_target", code="custom-call-failed",
         )  # fmt: skip
-    values = {path: _logical(results[path], s) for path, s in declared.items()}
-    return _nested(op.shape, (), values)
+    values = {path: logical(results[path], s) for path, s in declared.items()}
+    return nested(op.shape, (), values)
 
 
 def _call(
@@ -262,7 +262,7 @@ def _leaves(value: Any, shape: Shape) -> list[tuple[np.ndarray, ArrayShape]]:
     return [(value, shape)] if isinstance(shape, ArrayShape) else []
 
 
-def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, tuple[int, ...]], int]:
+def leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, tuple[int, ...]], int]:
     found: dict[tuple[int, tuple[int, ...]], int] = {}
     for n, shape in enumerate(shapes):
         for path, leaf in shape.leaves():
@@ -271,14 +271,14 @@ def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, tuple[int, ...]], 
     return found
 
 
-def _order(shape: ArrayShape) -> tuple[int, ...]:
+def dimension_order(shape: ArrayShape) -> tuple[int, ...]:
     """Return the dimensions, slowest-varying first."""
     return shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
 
 
-def _physical(array: np.ndarray | None, shape: ArrayShape) -> np.ndarray:
+def physical(array: np.ndarray | None, shape: ArrayShape) -> np.ndarray:
     """Return aligned memory in a shape's layout, initialized from an array if one is given."""
-    order = _order(shape)
+    order = dimension_order(shape)
     dims = tuple(shape.dims[d] for d in order)
     dtype = shape.element_type.dtype
     size = dtype.itemsize * shape.num_elements
@@ -290,13 +290,13 @@ def _physical(array: np.ndarray | None, shape: ArrayShape) -> np.ndarray:
     return memory
 
 
-def _logical(memory: np.ndarray, shape: ArrayShape) -> np.ndarray:
-    return memory.transpose(np.argsort(_order(shape))) if shape.rank else memory
+def logical(memory: np.ndarray, shape: ArrayShape) -> np.ndarray:
+    return memory.transpose(np.argsort(dimension_order(shape))) if shape.rank else memory
 
 
-def _nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...], Any]) -> Any:
+def nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...], Any]) -> Any:
     if isinstance(shape, TupleShape):
-        return tuple(_nested(s, (*path, n), values) for n, s in enumerate(shape.elements))
+        return tuple(nested(s, (*path, n), values) for n, s in enumerate(shape.elements))
     return values[path] if isinstance(shape, ArrayShape) else TOKEN_VALUE
 
 
@@ -331,7 +331,7 @@ def _shapes(shapes: Sequence[ArrayShape], keep: list[Any]) -> int:
     items = [
         FfiShape(
             TYPE_NUMBERS[s.element_type.name], s.rank, _numbers(s.dims, keep),
-            _numbers(_order(s)[::-1], keep),
+            _numbers(dimension_order(s)[::-1], keep),
         )
         for s in shapes
     ]  # fmt: skip

@@ -101,7 +101,7 @@ def load(
         raise PjrtError("INVALID_ARGUMENT", "the device assignment names a device twice")
     held, number = Held(), next(_numbers)
     counts = (options.num_replicas, options.num_partitions)
-    outside = Devices(native, counts)
+    outside = Devices(native, counts, program.module.custom_calls)
     address = loaded_record(
         held, number, program, native, devices, counts, outside.addresses, outside.stop_at
     )

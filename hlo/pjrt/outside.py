@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import traceback
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from hlo.compiler.pipeline import on_host
 from hlo.errors import HloError
@@ -28,15 +29,18 @@ class Devices:
     not, and have to be renewed.
     """
 
-    def __init__(self, native: NativeExecutable, counts: tuple[int, int]) -> None:
-        """counts: of replicas and of partitions."""
+    def __init__(
+        self, native: NativeExecutable, counts: tuple[int, int], own: Mapping[str, Any]
+    ) -> None:
+        """counts: of replicas and of partitions. own: the program's own functions, by target."""
         self._native, self._counts = native, counts
         self._lock = threading.Lock()
         # The first error of the devices since they were renewed.
         self._first: PjrtError | None = None
         count = counts[0] * counts[1]
         self._exchange = Exchange(range(count)) if count > 1 else None
-        self._hosts = [Host(custom_calls=functions()) for _ in range(count * native.uses_host)]
+        calls = {**functions(), **own}
+        self._hosts = [Host(custom_calls=calls) for _ in range(count * native.uses_host)]
         self._begin_hosts()
         self._tables = [on_host(native, host).host_table() for host in self._hosts]
         self._begin_tables()

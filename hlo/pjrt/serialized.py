@@ -15,7 +15,7 @@ from hlo.compiler.pipeline import load_program
 from hlo.errors import HloError
 from hlo.frontends.proto import from_proto, to_proto
 from hlo.host import Host
-from hlo.pjrt.calls import functions
+from hlo.pjrt.calls import functions, give_functions
 from hlo.pjrt.client import CLIENTS
 from hlo.pjrt.compile import load
 from hlo.pjrt.compile_options import read_compile_options
@@ -74,7 +74,8 @@ def from_content(content: bytes, defaults: Options) -> tuple[Program, NativeExec
     except (ValueError, KeyError, TypeError, struct.error, HloError) as e:
         raise PjrtError("INVALID_ARGUMENT", f"these bytes are no executable: {e}") from None
     program = Program.of_device(module, read_compile_options(parts[1], defaults))
-    host = Host(custom_calls=functions())
+    give_functions(module)
+    host = Host(custom_calls=functions() | module.custom_calls)
     return program, load_program(native, threads=header["threads"], host=host), parts[1]
 
 
