@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from hlo.compiler.keys import sources
 from hlo.errors import HloError, InferError, TextError
 from hlo.frontends.proto.rewrite import Rewriter
 from hlo.ir import Module
@@ -27,7 +29,6 @@ from hlo.passes.registry import registered
 from hlo.passes.rules import unfused
 from hlo.passes.validate import Validate
 from hlo.support.signature import checked
-from hlo.version import __version__
 
 Function = Callable[[Module], object]
 
@@ -65,8 +66,8 @@ def transform(
         TypeError: for what is no pass.
 
     A module that is the same afterwards is not replaced. Parameters and result of the entry have to
-    stay as they are. An exception in a pass ends the
-    compilation: JAX raises its `JaxRuntimeError`, and a `with` statement the HloError itself.
+    stay as they are. An exception in a pass ends the compilation: JAX raises its `JaxRuntimeError`,
+    and a `with` statement the HloError itself.
 
     >>> import jax
     >>> def opcodes(module):
@@ -104,6 +105,8 @@ class TransformRun:
 class Transform:
     """Passes, or a function, that XLA runs on each module; made by `hlo.jax.transform`.
 
+    At the end of the last `with` that has it, it is removed.
+
     runs: what it did, by module, in the order of compilation. error: the last one that it raised.
     """
 
@@ -121,13 +124,14 @@ class Transform:
             self._pipeline = pipeline_of([passes])  # type: ignore[list-item]
         else:
             self._function = passes
-        self._is_of_user = self._function is not None or any(map(_is_of_user, self._pipeline))
+        is_of_user = self._function is not None or any(map(_is_of_user, self._pipeline))
         # Names it in the keys of JAX's caches. The passes of others may do something else in the
         # next process under the same name.
         text = ",".join(map(str, self._pipeline))
-        own = uuid.uuid4().hex if self._is_of_user else __version__
-        self.key = f"{stage.name}:{text}:{own}"
-        self._context: Any = None
+        own = uuid.uuid4().bytes if is_of_user else sources().encode()
+        self.key = f"{stage.name}:{text}:{hashlib.sha256(own).hexdigest()}"
+        self._blocks = 0
+        self._entered = threading.local()
 
     def __repr__(self) -> str:
         state = "active" if self in self._stage.active else "removed"
@@ -143,17 +147,24 @@ class Transform:
 
     def __enter__(self) -> Self:
         self.activate()
+        with _LOCK:
+            self._blocks += 1
         self.error = None
-        self._context = transformations.compiled_apart(_active_keys())
-        self._context.__enter__()
+        context = transformations.compiled_apart(_active_keys())
+        context.__enter__()
+        # Blocks may be inside of one another, and in several threads.
+        self._entered.__dict__.setdefault("contexts", []).append(context)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        self._context.__exit__(kind, error, traceback)
-        self.remove()
+        self._entered.contexts.pop().__exit__(kind, error, traceback)
+        with _LOCK:
+            self._blocks -= 1
+        if not self._blocks:
+            self.remove()
         if self.error is not None and str(self.error) in str(error):
             raise self.error from error
 

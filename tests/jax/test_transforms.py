@@ -223,6 +223,27 @@ def test_threads_compile_at_the_same_time() -> None:
     assert len(seen) == len(edits.runs) == 8
 
 
+def test_blocks_are_entered_inside_of_one_another_and_in_threads() -> None:
+    f = fresh()
+    transform = hlo.jax.transform(sine_to_cosine)
+
+    def inside(_: int) -> list[np.ndarray]:
+        with transform:
+            first = np.asarray(f(X))
+            with transform:
+                assert transform._stage.active
+            return [first, np.asarray(f(X))]
+
+    with transform, ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(inside, range(6)))
+        assert transform._stage.active
+    assert not transform._stage.active
+    for pair in results:
+        for got in pair:
+            np.testing.assert_allclose(got, 2 * np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(f(X), 2 * np.sin(X), rtol=1e-6)
+
+
 def test_loops_branches_and_several_results_survive_an_edit() -> None:
     @jax.jit
     def f(x: Any, n: Any) -> Any:
