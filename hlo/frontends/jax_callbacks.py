@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo.frontends.jax_buffers import on_buffers, takes_buffers
 from hlo.ir import Instruction, Module
 from hlo.ops.host.callbacks import index_of, is_callback
 
@@ -46,7 +47,8 @@ def give_callbacks(module: Module, functions: Callable[[], Mapping[int, Function
         number = index_of(call)
         if number is not None and number in found:
             known = module.custom_calls.setdefault(call.custom_call_target, {})
-            known[number] = _on_arrays(call, found[number])
+            made = on_buffers if takes_buffers(call.custom_call_target) else _on_arrays
+            known[number] = made(call, found[number])
 
 
 def functions_of(program: Any) -> Mapping[int, Function]:

@@ -17,7 +17,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
-from jax.experimental import checkify, io_callback  # noqa: E402
+from jax.experimental import buffer_callback, checkify, io_callback  # noqa: E402
 
 X, V = np.float32(3), np.arange(4, dtype=np.float32)
 TARGET = "xla_ffi_python_cpu_callback"
@@ -398,3 +398,31 @@ def test_text_does_not_have_them() -> None:
         assert "test_jax_callbacks.py:" in text
         assert "in printed calls it" in text
         assert f"custom_calls = {{'{TARGET}': {{0: f}}}}" in text
+
+
+def write_sums(context: Any, results: Any, x: Any, y: Any) -> None:
+    told("write_sums", x, y)
+    total, twice = map(np.asarray, results)
+    assert total.ctypes.data == np.asarray(x).ctypes.data
+    assert (x.shape, x.dtype, x.ndim, x.writeable) == ((4,), np.float32, 1, False)
+    assert results[0].writeable
+    assert context.stage == buffer_callback.ExecutionStage.EXECUTE
+    with pytest.raises(jax.errors.JaxRuntimeError, match="GPU context is not available"):
+        _ = context.stream
+    np.testing.assert_array_equal(np.from_dlpack(y), V + 1)
+    twice[...] = 2 * total
+    total += np.asarray(y)
+
+
+def test_functions_write_to_buffers_of_their_results() -> None:
+    call = buffer_callback.buffer_callback(
+        write_sums, (same(V), same(V)), input_output_aliases={0: 0}
+    )
+
+    def f(x: Any) -> Any:
+        return call(x + 0, x + 1)
+
+    module = hlo.from_jax(jax.jit(f).lower(V))
+    for got in (hlo.interpret(module, V), hlo.compile(module)(V), jax.jit(f)(V)):
+        np.testing.assert_array_equal(got[0], 2 * V + 1)
+        np.testing.assert_array_equal(got[1], 2 * V)
