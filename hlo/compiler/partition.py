@@ -13,6 +13,7 @@ from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.spmd.builder import Note, Reshard
 from hlo.spmd.contract import Contract, contract_of
+from hlo.spmd.custom_partitioning import expand_custom_partitioning
 from hlo.spmd.mesh import DeviceMesh
 from hlo.spmd.partitioner import partition_module
 from hlo.spmd.propagation import propagate
@@ -91,8 +92,9 @@ def partition(module: Module, devices: int | None = None) -> Partition:
         )  # fmt: skip
     run_pipeline(module, pipeline_of(_BEFORE))
     propagation = propagate(module)
-    entries = entries_of(module, propagation.origins)
     try:
+        expand_custom_partitioning(module, lambda m: run_pipeline(m, pipeline_of(_BEFORE)))
+        entries = entries_of(module, propagation.origins)
         program = partition_module(module)
     except InferError as e:
         raise HloError.at(e.code, e.message, hint=e.hint) from None

@@ -15,7 +15,7 @@ from typing import Any
 
 from hlo.frontends.jax_callbacks import Callback, give_callbacks
 from hlo.ir import Module
-from hlo.jax.private.callbacks import Emit, replace_emitter
+from hlo.jax.private.callbacks import Emit, replace_buffer_rule, replace_emitter
 from hlo.pjrt import calls
 
 _numbers = itertools.count()
@@ -28,6 +28,7 @@ def install(platform: str) -> None:
     if platform not in _platforms:
         _platforms.add(platform)
         replace_emitter(lambda emit: emitter(emit, platform))
+        replace_buffer_rule(lambda rule: emitter(rule, platform))
         calls.register_giver(give_functions)
 
 

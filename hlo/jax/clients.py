@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hlo.errors import HloError
-from hlo.jax import callbacks, foreign_functions
+from hlo.jax import callbacks, foreign_functions, partitioning
 from hlo.jax.private import NAME, backends, need_jax, platforms
 from hlo.pjrt.options import Options, client_options
 
@@ -28,6 +28,7 @@ def make_client() -> Any:
     client = backends.plugin_client(NAME, capsule(), given)
     callbacks.install(_made.platform)
     foreign_functions.install(_made.platform)
+    partitioning.install()
     platforms.accept_donation(_made.platform)
     platforms.accept_compilation_cache(_made.platform)
     platforms.export_arrays_as_cpu(_made.platform)

@@ -111,6 +111,11 @@ print([float(doubled(x)) for x in (1.0, 2.0, 3.0)], jax.vmap(doubled)(jnp.arange
 nested = jax.jit(lambda x: jax.pure_callback(lambda x: doubled(x) + jnp.sin(x), shape(x), x))
 print(nested(0.0))
 
+from jax.experimental.buffer_callback import buffer_callback
+def write(context, out, x): np.asarray(out)[...] = 2 * np.asarray(x)
+x = jnp.arange(3.0)
+print(jax.jit(buffer_callback(write, shape(x)))(x))
+
 def fails(x): raise ValueError("no such number")
 try:
     jax.block_until_ready(jax.jit(lambda x: jax.pure_callback(fails, shape(x), x))(1.0))
@@ -134,5 +139,6 @@ print(len(callbacks._known))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "step 0", "step 1", "step 2", "4.0 [1.0, 2.0, 3.0]",
-        "[2.0, 4.0, 6.0] [0. 2. 4.]", "0.0", "True", "True", "0",
+        "[2.0, 4.0, 6.0] [0. 2. 4.]", "0.0", "[0. 2. 4.]", "True", "True",
+        "0",
     ]  # fmt: skip

@@ -67,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     # What a user of JAX imports.
     "jax": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "compiler"}
-    | {"lenient", "debug", "profiler", "reports", "api", "pjrt"},
+    | {"lenient", "debug", "profiler", "reports", "api", "pjrt", "spmd"},
     "builder": {"frontends"},
     "client": _IR
     | {"io", "host", "mpi", "analysis", "eval", "frontends", "spmd", "compiler", "api"},
@@ -91,7 +91,8 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "stablehlo": {"text"},
         "builder": {"text"},
         "jax": {"proto", "jax_callbacks", "tree_mismatch"},
-        "jax_callbacks": set(),
+        "jax_callbacks": {"jax_buffers"},
+        "jax_buffers": set(),
         "tree_mismatch": set(),
         "sources": {"text", "proto", "stablehlo"},
         "programs": {"jax", "sources"},

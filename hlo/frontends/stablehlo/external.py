@@ -9,11 +9,13 @@ from hlo.errors import InferError
 from hlo.frontends.stablehlo.collective import channel_id, pairs_of
 from hlo.frontends.stablehlo.constants import dense_array
 from hlo.frontends.stablehlo.context import Context, integers
-from hlo.frontends.stablehlo.cursor import Cursor
+from hlo.frontends.stablehlo.cursor import Cursor, Tagged
+from hlo.frontends.stablehlo.sdy import note
 from hlo.frontends.stablehlo.types import FUTURE
 from hlo.ir import Instruction
 from hlo.ops.attrs import OutputAlias, SliceDim
 from hlo.ops.host.custom import API_VERSIONS
+from hlo.ops.host.sharding_rules import ATTRIBUTE, CUSTOM_PARTITIONING
 from hlo.values.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, array
 
 
@@ -85,6 +87,9 @@ def custom_call(c: Context) -> Instruction:
     )  # fmt: skip
     if config:
         inst.annotations["backend_config"] = str(config)
+    rule = attrs.get("sdy.sharding_rule")
+    if isinstance(rule, Tagged) and inst.custom_call_target == CUSTOM_PARTITIONING:
+        note(inst, ATTRIBUTE, rule)  # those of other targets are known here
     return inst
 
 

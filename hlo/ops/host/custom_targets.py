@@ -24,6 +24,7 @@ from hlo.ops.host.jax_targets import (
 )
 from hlo.ops.host.lapack_targets import is_lapack, lapack_targets, letter_of, routine
 from hlo.ops.host.outside import zeros
+from hlo.ops.host.sharding_rules import CUSTOM_PARTITIONING, rule_in_text
 from hlo.ops.reduce.factors import top_k
 from hlo.ops.reduce.sorting_eval import key_order
 from hlo.ops.rules import (
@@ -283,6 +284,10 @@ def _bound_factors(op: OpView) -> FactorRule:
     return rule.done()
 
 
+def _given_factors(op: OpView) -> FactorRule:
+    return rule_in_text(op) or _UNDECLARED(op)
+
+
 _UNDECLARED = whole("what a part of it computes is not declared")
 _UNKNOWN = whole("nothing is known of its target")
 _ANNOTATIONS = frozenset(
@@ -338,6 +343,7 @@ _TARGETS: dict[str, CustomTarget] = {
     **dict.fromkeys(
         (f"lapack_{t}potrf_ffi" for t in "sdcz"), CustomTarget(routine, _potrf, _routine_factors)
     ),
+    CUSTOM_PARTITIONING: CustomTarget(rule_in_text, factors=_given_factors),
     "SetBound": CustomTarget(_need_bounded, _first_operand, _bound_factors),
     "AllocateBuffer": CustomTarget(lambda op: None, _fresh),
     "CreateBuffer": CustomTarget(lambda op: None, _fresh),
