@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import hlo.jax
 from hlo.errors import HloError
 from hlo.jax.private import need_jax
+from tests.harness.paths import ROOT
 
 
 def test_the_import_loads_neither_jax_nor_numpy() -> None:
@@ -27,6 +29,12 @@ def test_no_file_is_called_like_a_public_name() -> None:
 @pytest.mark.parametrize("name", hlo.jax.__all__)
 def test_public_names_have_descriptions(name: str) -> None:
     assert getattr(hlo.jax, name).__doc__
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs" / "reference" / "jax.rst").read_text()
+    listed = re.findall(r"^\.\. auto\w+:: (?:hlo\.jax\.)?(\w+)$", page, re.M)
+    assert sorted(listed) == sorted(hlo.jax.__all__)
 
 
 def test_there_are_no_other_names() -> None:
