@@ -77,6 +77,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_protos --count 100
 	$(BIN)/python -m tests.sweeps.compare_stablehlo
 	$(BIN)/python -m tests.sweeps.compare_bytecode --count 30
+	$(BIN)/python -m tests.sweeps.write_bytecode --count 30
 	$(BIN)/python -m tests.sweeps.compare_stablehlo_forms
 	$(BIN)/python -m tests.sweeps.compare_exchanges --count 300
 	$(BIN)/python -m tests.sweeps.compare_partitioned --count 100 --native 10

@@ -83,7 +83,8 @@ def save(module: Module, path: str | Path) -> None:
 
     Args:
         module: a valid module.
-        path: `.pb` and `.pbtxt` are protos, `.mlir` is StableHLO, any other name HLO text.
+        path: `.pb` and `.pbtxt` are protos, `.mlir` is StableHLO, `.mlirbc` a portable
+            artifact of it, any other name HLO text.
 
     Raises:
         HloError: for an invalid module, one that the form cannot express, and where writing fails.
@@ -144,6 +145,32 @@ def to_stablehlo(module: Module) -> str:
 
     verify_module(module)
     return stablehlo.to_stablehlo(module)
+
+
+@takes_programs
+@checked
+def to_portable_artifact(module: Module, version: str | None = None) -> bytes:
+    """Return a module as a portable artifact of StableHLO, as `from_stablehlo` and jaxlib's
+    `deserialize_portable_artifact` read it: MLIR bytecode in the dialect VHLO.
+
+    Args:
+        module: a valid module.
+        version: the version of StableHLO that reads the artifact, and later ones: `1.0.0` to
+            `1.20.0`. Without one it is the oldest that has all that the module has.
+
+    Raises:
+        HloError: for an invalid module, for a version that is not known, and for what StableHLO, or
+            that version of it, cannot express.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] abs(x) }")
+    >>> data = hlo.to_portable_artifact(module)
+    >>> data[5:21], hlo.from_stablehlo(data).entry.root
+    (b'StableHLO_v1.0.0', <Instruction abs = f32[2]{0} abs(arg0)>)
+    """
+    from hlo.frontends import stablehlo  # not before it is needed: see `hlo.sources`
+
+    verify_module(module)
+    return stablehlo.to_portable_artifact(module, version)
 
 
 @checked

@@ -1,4 +1,4 @@
-"""`hlo-translate`: modules between HLO text, protos and StableHLO."""
+"""`hlo-translate`: modules between HLO text, protos and StableHLO as text or bytecode."""
 
 from __future__ import annotations
 
@@ -23,18 +23,26 @@ if TYPE_CHECKING:
 
 _SEPARATOR = "// -----"
 # The directions of XLA's tools, and what comes of each.
-_MLIR, _HLO, _PROTO = "mlir", "hlo", "proto"
+_MLIR, _BYTECODE, _HLO, _PROTO = "mlir", "bytecode", "hlo", "proto"
 DIRECTIONS = {
     "hlo-to-mlir": _MLIR,
     "hlo-to-stablehlo": _MLIR,
     "hlo-text-to-stablehlo": _MLIR,
     "hlo-to-mlir-hlo": _MLIR,
     "hlo-text-to-mlir-hlo": _MLIR,
+    "serialize": _BYTECODE,
+    "deserialize": _MLIR,
     "mlir-to-hlo": _HLO,
     "mlir-hlo-to-hlo-text": _HLO,
     "stablehlo-to-hlo-text": _HLO,
     "mlir-hlo-to-hlo": _PROTO,
     "stablehlo-to-hlo": _PROTO,
+}
+_WRITES = {
+    _MLIR: "Write StableHLO.",
+    _BYTECODE: "Write a portable artifact of StableHLO.",
+    _HLO: "Write HLO text.",
+    _PROTO: "Write an HloProto as text.",
 }
 # Flags that say what is done here in any case.
 _ALWAYS = ("hlo-import-all-computations", "hlo-flatten-computation-args-result")
@@ -42,8 +50,7 @@ _ALWAYS = ("hlo-import-all-computations", "hlo-flatten-computation-args-result")
 
 def _directions(command: Any) -> Any:
     for name, result in reversed(DIRECTIONS.items()):
-        what = {_MLIR: "StableHLO", _HLO: "HLO text", _PROTO: "an HloProto as text"}[result]
-        option = click.option(f"--{name}", "direction", flag_value=name, help=f"Write {what}.")
+        option = click.option(f"--{name}", "direction", flag_value=name, help=_WRITES[result])
         command = option(command)
     for name in _ALWAYS:
         command = click.option(f"--{name}", is_flag=True, hidden=True, expose_value=False)(command)
@@ -57,8 +64,11 @@ def _directions(command: Any) -> Any:
 @click.argument("file", required=False, default="-")
 @click.option("-o", "--output", metavar="FILE", default="-",
               help="Write to FILE; without a direction its extension selects the format: .mlir, "
-              ".hlo, .txt, .pb, .pbtxt.")  # fmt: skip
+              ".mlirbc, .hlo, .txt, .pb, .pbtxt.")  # fmt: skip
 @_directions
+@click.option("--target", "stablehlo_version", metavar="VERSION",
+              help="The version of StableHLO that a portable artifact is for; by default the "
+              "oldest that has all that the module has.")  # fmt: skip
 @click.option("--emit-proto", is_flag=True, help="Write an HloProto as text instead of HLO text.")
 @click.option("--emit-mhlo", is_flag=True, hidden=True)
 @click.option("--print-layouts", is_flag=True, help="Print layouts in HLO text.")
@@ -74,7 +84,7 @@ def _directions(command: Any) -> Any:
 @common_options
 def main(
     file: str, output: str, direction: str | None, emit_proto: bool, emit_mhlo: bool,
-    split: bool, **form: bool,
+    split: bool, stablehlo_version: str | None, **form: bool,
 ) -> int:  # fmt: skip
     """Convert the module in FILE (- for standard input) to another format.
 
@@ -86,25 +96,34 @@ def main(
     Examples:
       hlo-translate model.hlo -o model.mlir
       hlo-translate model.mlir -o model.pb
+      hlo-translate model.hlo -o model.mlirbc --target 1.9.0
       hlo-translate -mlir-to-hlo model.mlir --print-layouts
     """
     from hlo.frontends.sources import module_content
     from hlo.io.files import write_files
-    from hlo.io.formats import MODULES, is_module_file, need_extension
+    from hlo.io.formats import MLIR_BYTES, MODULES, is_module_file, need_extension
 
     if output != "-":
         need_extension(output, MODULES, "--output")
     if emit_mhlo:
         raise click.UsageError("--emit-mhlo is not supported; StableHLO is written instead.")
+    if direction is None and output.endswith(MLIR_BYTES):
+        direction = "serialize"
+    is_bytecode = DIRECTIONS.get(direction or "") == _BYTECODE
+    if stablehlo_version is not None and not is_bytecode:
+        raise click.UsageError("--target is for portable artifacts: --serialize or -o x.mlirbc.")
     parts = []
     with progress(f"hlo-translate {file}"):
         for module, is_mlir in _modules(file, split):
             if direction is None and is_module_file(output):
                 parts.append(module_content(output, module))
                 continue
+            if is_bytecode:
+                parts.append(_artifact(module, stablehlo_version))
+                continue
             result = _result(direction, output, emit_proto, is_mlir=is_mlir)
             parts.append(_written(module, result, direction, form).encode())
-    if is_module_file(output) and len(parts) != 1:
+    if (is_module_file(output) or is_bytecode) and len(parts) != 1:
         raise click.UsageError(f"--output {output}: a file of this format has one module.")
     content = f"\n{_SEPARATOR}\n".encode().join(parts)
     if output == "-":
@@ -139,6 +158,12 @@ def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
     if errors:
         raise HloError(errors)
     return modules
+
+
+def _artifact(module: Module, version: str | None) -> bytes:
+    from hlo.frontends.stablehlo import to_portable_artifact
+
+    return to_portable_artifact(module, version)
 
 
 def _result(direction: str | None, output: str, emit_proto: bool, *, is_mlir: bool) -> str:

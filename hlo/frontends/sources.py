@@ -20,6 +20,7 @@ from hlo.io.files import decode, read_bytes, write_files
 from hlo.io.foreign import foreign_bytes, foreign_text, not_a_module
 from hlo.io.formats import (
     MLIR,
+    MLIR_BYTES,
     MODULES,
     PROTO_BYTES,
     PROTO_TEXT,
@@ -172,6 +173,10 @@ def module_content(name: str, module: Module) -> bytes:
         from hlo.frontends.stablehlo import to_stablehlo
 
         return to_stablehlo(module).encode()
+    if name.endswith(MLIR_BYTES):
+        from hlo.frontends.stablehlo import to_portable_artifact
+
+        return to_portable_artifact(module)
     if not is_proto_file(name):
         return print_module(module).encode()
     from hlo.frontends.proto import to_pbtxt, to_proto

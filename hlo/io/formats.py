@@ -14,9 +14,11 @@ PROTO_BYTES = (".pb", ".binpb")
 PROTO_TEXT = (".pbtxt", ".textproto", ".txtpb")
 # Those of StableHLO.
 MLIR = (".mlir", ".stablehlo")
+# Those of its portable artifacts.
+MLIR_BYTES = (".mlirbc", ".mlir.bc")
 # Those of HLO text, and of files that modules are written to.
 TEXT = (".hlo", ".txt")
-MODULES = (*TEXT, *MLIR, *PROTO_BYTES, *PROTO_TEXT)
+MODULES = (*TEXT, *MLIR, *MLIR_BYTES, *PROTO_BYTES, *PROTO_TEXT)
 # No text contains these, and every module's message contains some: the tags of its first fields.
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # How a text message begins, unlike HLO text: a field with a colon, or with a field inside it.
@@ -40,7 +42,7 @@ def is_proto_file(path: str) -> bool:
 
 def is_module_file(path: str) -> bool:
     """Tell by its name whether a file holds one module in a form that is not HLO text."""
-    return is_proto_file(path) or path.endswith(MLIR)
+    return is_proto_file(path) or path.endswith((*MLIR, *MLIR_BYTES))
 
 
 def need_extension(path: str, extensions: Sequence[str], option: str = "") -> None:

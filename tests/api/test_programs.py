@@ -57,6 +57,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "random_inputs": hlo.random_inputs,
     "to_proto": hlo.to_proto,
     "to_stablehlo": hlo.to_stablehlo,
+    "to_portable_artifact": hlo.to_portable_artifact,
     "trace": lambda m: hlo.trace(m, X),
     "find_nan": lambda m: hlo.find_nan(m, X),
     "first_divergence": lambda m: hlo.first_divergence(m, X),

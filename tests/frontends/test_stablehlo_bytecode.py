@@ -18,6 +18,7 @@ from hlo.frontends.stablehlo.bytecode.container import Reader, Value
 from hlo.frontends.stablehlo.bytecode.discardable import read_float, read_list
 from hlo.frontends.stablehlo.bytecode.stream import Stream
 from tests.harness.bytecode import VERSIONS, artifact
+from tests.harness.jax_programs import PROGRAMS
 from tests.sweeps.compare_bytecode import check, read
 from tests.sweeps.fuzz_stablehlo import corpus
 
@@ -39,6 +40,25 @@ def bytecode_of(text: str) -> bytes:
 @pytest.mark.parametrize("number", range(0, len(corpus()), 4))
 def test_an_artifact_is_the_module_of_its_text(number: int) -> None:
     assert not check(corpus()[number])[1]
+
+
+@pytest.mark.parametrize("name", ["qr", "tri"])
+def test_rules_of_shardy_are_read(name: str) -> None:
+    function, argument = PROGRAMS[name]
+    text = jax.jit(function).lower(argument).as_text()
+    assert "sdy.sharding_rule" in text and check(text) == (4, "")
+
+
+def test_constants_of_shardy_are_read() -> None:
+    text = """module @m {
+      sdy.mesh @mesh = <["x"=2]>
+      func.func @main() -> (tensor<4xf32>, tensor<3xi1>) {
+        %0 = sdy.constant dense<[1.0, 2.0, -0.0, 4.0]> : tensor<4xf32>
+        %1 = sdy.constant dense<[true, false, true]> : tensor<3xi1>
+        return %0, %1 : tensor<4xf32>, tensor<3xi1>
+      }
+    }"""
+    assert check(text) == (4, "")
 
 
 def test_old_versions_are_read() -> None:

@@ -208,9 +208,9 @@ def test_the_form_of_operations() -> None:
         " -> (tensor<2xf32>) {\n"
         '    %0 = "stablehlo.constant"() <{value = dense<0.0> : tensor<f32>}> : () -> tensor<f32>\n'
         '    %1 = "stablehlo.reduce"(%arg0, %0) <{dimensions = array<i64: 0>}> ({\n'
-        "    ^bb0(%2: tensor<f32>, %3: tensor<f32>):\n"
-        '      %4 = "stablehlo.add"(%2, %3) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n'
-        "      stablehlo.return %4 : tensor<f32>\n"
+        "    ^bb0(%arg1: tensor<f32>, %arg2: tensor<f32>):\n"
+        '      %2 = "stablehlo.add"(%arg1, %arg2) : (tensor<f32>, tensor<f32>) -> tensor<f32>\n'
+        "      stablehlo.return %2 : tensor<f32>\n"
         "    }) : (tensor<?x2xf32, #stablehlo.bounds<4, ?>>, tensor<f32>) -> tensor<2xf32>\n"
         "    return %1 : tensor<2xf32>\n"
         "  }\n"

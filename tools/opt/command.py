@@ -83,7 +83,7 @@ class _OptTool(Tool):
     "--output",
     metavar="FILE",
     help="Write to FILE instead of standard output: a proto if it ends in .pb or .pbtxt, "
-    "StableHLO if it ends in .mlir.",
+    "StableHLO if it ends in .mlir, a portable artifact of it if it ends in .mlirbc.",
 )
 @click.option(
     "--verify/--no-verify", default=True,

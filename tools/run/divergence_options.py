@@ -26,7 +26,7 @@ _EXCLUDED = (
     "--trace", "--find-nan", "--output", "--expect", "--check", "--outfeed", "--fail-on-nan",
     "--junit", "--infeed",
 )  # fmt: skip
-_MODULES = (".hlo", ".txt", ".pb", ".pbtxt", ".mlir")
+_MODULES = (".hlo", ".txt", ".pb", ".pbtxt", ".mlir", ".mlirbc")
 
 
 def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
-from hlo.frontends.stablehlo.bytecode import bytecode_to_text, exported_module
+from hlo.frontends.stablehlo.bytecode import bytecode_to_text, exported_module, portable_artifact
 from hlo.frontends.stablehlo.convert import convert
+from hlo.frontends.stablehlo.tree import text_of
 from hlo.frontends.stablehlo.write_special import SPECIAL
 from hlo.frontends.stablehlo.writer import ModuleWriter
 from hlo.ir import Module, need_module
 from hlo.support.memory import collector_paused
 from hlo.support.signature import checked
 
-__all__ = ["from_stablehlo", "to_stablehlo"]
+__all__ = ["from_stablehlo", "to_portable_artifact", "to_stablehlo"]
 
 
 _WORD = re.compile(r"%?[\w.$-]*")
@@ -80,7 +81,17 @@ def to_stablehlo(module: Module) -> str:
     Raises HloError at the first instruction without a counterpart in StableHLO, CHLO and func.
     """
     need_module(module)
-    return ModuleWriter(module, SPECIAL).text()
+    return text_of(ModuleWriter(module, SPECIAL).program())
+
+
+def to_portable_artifact(module: Module, version: str | None = None) -> bytes:
+    """Return a valid module as a portable artifact: MLIR bytecode of VHLO.
+
+    version: of StableHLO; without one the oldest, from 1.0.0 on, that has all that the module has.
+    Raises HloError at the first instruction that it cannot have.
+    """
+    need_module(module)
+    return portable_artifact(ModuleWriter(module, SPECIAL).program(), version)
 
 
 def __dir__() -> list[str]:

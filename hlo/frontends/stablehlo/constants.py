@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import TextError
+from hlo.frontends.stablehlo.spelling import is_splat
 from hlo.values.literal import Literal
 from hlo.values.types import ArrayShape, ElementType, Shape, complex_part, integer_range
 
@@ -30,7 +31,7 @@ def read_dense(text: str, shape: Shape, start: int) -> Literal:
         if len(values) in (1, count) and not _is_nested(text, shape.dims):
             raise TextError(f"its lists are not those of {shape.to_string(False)}", start,
                             code="literal-shape")  # fmt: skip
-        if len(values) == count > 1 and _is_splat(values):
+        if len(values) == count > 1 and is_splat(values):
             values = values[:1]
     if len(values) not in (1, count):
         raise TextError(f"{len(values)} elements for {shape.to_string(False)}", start,
@@ -80,11 +81,6 @@ def _bad_number(words: Sequence[str], et: ElementType) -> str | None:
 _DECIMAL = re.compile(r"-?\d++\.\d*+(?:[eE][+-]?\d++)?")
 _HEX_BITS = re.compile(r"0x0*+([0-9a-fA-F]*+)")
 _INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++)")
-
-
-def _is_splat(values: np.ndarray) -> bool:
-    rows = values.view(np.uint8).reshape(len(values), -1)
-    return bool((rows == rows[0]).all())
 
 
 def dense_array(text: str, shape: Shape, start: int) -> np.ndarray:

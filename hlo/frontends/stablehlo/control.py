@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from types import MappingProxyType
 
 from hlo.errors import InferError
 from hlo.frontends.stablehlo.context import Context, is_constant
@@ -13,28 +11,11 @@ from hlo.frontends.stablehlo.syntax import Block, free_names
 from hlo.ir import Instruction
 from hlo.values.types import Shape, compatible
 
-_COMPOSITE_NAME = re.compile(r"[A-Za-z]\w*(?:\.[\w$]+)+", re.A)
-
 
 def call(c: Context) -> Instruction:
     """Append a call of another function."""
     callee = c.converter.function(str(c.attr("callee")), c.op.start)
     return c.b.op("call", *c.operands, to_apply=callee)
-
-
-def composite(c: Context) -> Instruction:
-    """Append a call of a composite's decomposition, with its name and attributes."""
-    name = str(c.attr("name"))
-    if not _COMPOSITE_NAME.fullmatch(name):
-        raise InferError(f"name {name!r} is not of the form dialect.operation", code="bad-value")
-    callee = c.converter.function(str(c.attr("decomposition")), c.op.start)
-    inst = c.b.op("call", *c.operands, to_apply=callee, is_composite=True)
-    attributes = c.op.attrs.get("composite_attributes", "{}")
-    inst.annotations["frontend_attributes"] = MappingProxyType({
-        "composite.attributes": str(attributes), "composite.name": str(name),
-        "composite.version": str(c.integer("version", default=0)),
-    })  # fmt: skip
-    return inst
 
 
 def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]:

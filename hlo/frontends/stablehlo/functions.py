@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from hlo.errors import TextError
+from hlo.frontends.stablehlo.composites import stands_for
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.frontends.stablehlo.short_forms import ShortFormReader
 from hlo.frontends.stablehlo.syntax import Block, Op
@@ -284,7 +285,9 @@ def callees_first(main: Function, functions: Mapping[str, Function]) -> list[Fun
 def _calls(block: Block | None) -> Iterator[tuple[str, int]]:
     """Yield the functions that operations refer to, with positions."""
     for op in block.ops if block is not None else ():
-        names = [op.attrs.get(key) for key in ("callee", "decomposition")]
+        names = [op.attrs.get("callee")]
+        if stands_for(op) is None:
+            names.append(op.attrs.get("decomposition"))
         called = op.attrs.get("called_computations")
         for name in [*names, *(called if isinstance(called, list) else ())]:
             if isinstance(name, str):

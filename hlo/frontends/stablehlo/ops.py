@@ -25,8 +25,9 @@ from hlo.frontends.stablehlo import (
     windows,
 )
 from hlo.frontends.stablehlo.asin_acos import asin_acos_kernel
+from hlo.frontends.stablehlo.composites import composite, restored, stands_for
 from hlo.frontends.stablehlo.context import Context, Handler
-from hlo.frontends.stablehlo.control import call, composite, conditional, while_
+from hlo.frontends.stablehlo.control import call, conditional, while_
 from hlo.frontends.stablehlo.cursor import Attributes
 from hlo.frontends.stablehlo.elementwise import (
     compare,
@@ -74,7 +75,7 @@ def _batch_norm(opcode: str) -> Handler:
 
 
 # Custom calls that encode CHLO operations in portable artifacts.
-_RECOMPOSED = frozenset({*CHLO, "tan", "topk"}) - {"mulhi"}
+_RECOMPOSED = frozenset({*CHLO, "tan", "topk"})
 
 
 def _custom_call(c: Context) -> Instruction:
@@ -94,6 +95,11 @@ def _custom_call(c: Context) -> Instruction:
     if target == "control_dep":
         return external.control_dependence(c)
     return external.custom_call(c)
+
+
+def _composite(c: Context) -> Instruction:
+    name = stands_for(c.op)
+    return composite(c) if name is None else HANDLERS[name](restored(c))
 
 
 _CHLO_SAME = (*CHLO, "tan")
@@ -163,7 +169,7 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.collective_reduce": collective.collective_reduce,
     "stablehlo.collective_permute": collective.collective_permute,
     "stablehlo.compare": compare,
-    "stablehlo.composite": composite,
+    "stablehlo.composite": _composite,
     "stablehlo.concatenate": lambda c: c.make(
         "concatenate", dimensions=(c.integer("dimension"),)
     ),

@@ -1,4 +1,4 @@
-"""Types, attributes and constants in MLIR's syntax."""
+"""Words, types and constants in MLIR's syntax; attributes are in `attributes`."""
 
 from __future__ import annotations
 
@@ -41,14 +41,25 @@ def type_of(shape: Shape) -> str:
         if shape.is_token:
             return "!stablehlo.token"
         raise InferError(f"StableHLO has no {shape}", code="unknown-type")
-    dynamic = [shape.is_dynamic_dim(i) for i in range(shape.rank)]
-    sizes = ["?" if d else str(n) for n, d in zip(shape.dims, dynamic, strict=True)]
+    sizes = ["?" if n is None else str(n) for n in sizes_of(shape)]
     text = "x".join([*sizes, element_word(shape.element_type)])
-    bounds = [str(n) if d and n != UNBOUNDED else "?"
-              for n, d in zip(shape.dims, dynamic, strict=True)]  # fmt: skip
-    if set(bounds) - {"?"}:
-        text += f", #stablehlo.bounds<{', '.join(bounds)}>"
+    bounds = bounds_of(shape)
+    if set(bounds) - {None}:
+        words = ("?" if n is None else str(n) for n in bounds)
+        text += f", #stablehlo.bounds<{', '.join(words)}>"
     return f"tensor<{text}>"
+
+
+def sizes_of(shape: ArrayShape) -> list[int | None]:
+    """Return the sizes of an array's dimensions, None for a dynamic one."""
+    return [None if shape.is_dynamic_dim(i) else n for i, n in enumerate(shape.dims)]
+
+
+def bounds_of(shape: ArrayShape) -> list[int | None]:
+    """Return the bounds of an array's dimensions, None for those without one."""
+    return [
+        n if shape.is_dynamic_dim(i) and n != UNBOUNDED else None for i, n in enumerate(shape.dims)
+    ]
 
 
 def symbol(name: str) -> str:
@@ -64,79 +75,55 @@ def string(text: str | bytes) -> str:
     ) + '"'  # fmt: skip
 
 
-def integer(value: int, bits: int = 64) -> str:
-    return f"{value} : i{bits}"
-
-
 def flag(value: bool) -> str:
     return "true" if value else "false"
-
-
-def integers(values: Iterable[int]) -> str:
-    """Return `array<i64: 1, 2>`."""
-    words = ", ".join(map(str, values))
-    return f"array<i64: {words}>" if words else "array<i64>"
-
-
-def flags(values: Iterable[bool]) -> str:
-    words = ", ".join(map(flag, values))
-    return f"array<i1: {words}>" if words else "array<i1>"
 
 
 def listed(values: Iterable[Any]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
-def matrix(rows: Sequence[Sequence[int]], width: int) -> str:
-    """Return rows of integers as an attribute of two dimensions."""
-    inside = listed(map(listed, rows)) if rows and width else ""
-    return f"dense<{inside}> : tensor<{len(rows)}x{width}xi64>"
-
-
-def struct(name: str, fields: Mapping[str, Any]) -> str:
-    """Return `#stablehlo.name<key = value, ..>`, without fields that are empty lists."""
-    parts = [f"{key} = {listed(value) if isinstance(value, tuple) else value}"
-             for key, value in fields.items() if value != ()]  # fmt: skip
-    return f"#stablehlo.{name}<{', '.join(parts)}>"
-
-
-def enum(kind: str, word: str) -> str:
-    return f"#stablehlo<{kind} {word}>"
-
-
-def dictionary(fields: Mapping[str, str]) -> str:
+def dictionary(fields: Mapping[str, Any]) -> str:
     """Return `{key = value, ..}`."""
     parts = [f"{key if _SYMBOL.fullmatch(key) else string(key)} = {value}"
              for key, value in fields.items()]  # fmt: skip
     return "{" + ", ".join(parts) + "}"
 
 
+def number(value: np.generic) -> str:
+    """Return a number as MLIR writes it: with a point before the exponent, or as its bits."""
+    if not np.isfinite(value):
+        return f"0x{int.from_bytes(value.tobytes(), 'little'):0{value.nbytes * 2}X}"
+    text = str(value)
+    return text if "." in text else text.replace("e", ".0e")
+
+
 # --- constants ----------------------------------------------------------------------------------
 
 
 def dense(literal: Literal) -> str:
-    """Return `dense<..> : type` of an array. Raises InferError for an elided one, or a tuple."""
+    """Return `dense<..> : type` of an array."""
     shape = literal.shape
-    if literal.elided:
-        raise InferError("its elements are elided, {...}", code="elided-constants")
-    if not isinstance(shape, ArrayShape):
-        raise InferError(f"StableHLO has no constants of {shape}", code="unknown-type")
+    assert isinstance(shape, ArrayShape)
     values, et = literal.array.reshape(-1), shape.element_type
-    if values.size and _is_splat(values):
+    if values.size and is_splat(values):
         inside = _number(values[0], et)
     elif values.size > _LISTED and not et.is_pred and et.bits >= 8:
         inside = f'"0x{np.ascontiguousarray(values).tobytes().hex().upper()}"'
     else:
-        inside = _nested([_number(v, et) for v in values], shape.dims)
+        inside = nested([_number(v, et) for v in values], shape.dims)
     return f"dense<{inside}> : {type_of(shape)}"
 
 
-def _is_splat(values: np.ndarray) -> bool:
+def is_splat(values: np.ndarray) -> bool:
+    """Whether all elements of a list, of which there is one at least, have the same bits."""
     rows = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
-    return bool((rows == rows[0]).all())
+    # Most lists that are no splat differ soon.
+    return bool((rows[:64] == rows[0]).all() and (rows == rows[0]).all())
 
 
-def _nested(words: list[str], dims: Sequence[int]) -> str:
+def nested(words: list[str], dims: Sequence[int]) -> str:
+    """Return the elements of an array as lists inside of lists."""
     if 0 in dims:
         return ""
     for size in reversed(dims[1:]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hlo.frontends.stablehlo.spelling import dictionary, string
+from hlo.frontends.stablehlo.attributes import Dictionary, Location, String
+from hlo.frontends.stablehlo.tree import Attributes
 from hlo.ir import Instruction
 from hlo.values.types import Shape, TupleShape
 
@@ -37,20 +38,20 @@ def shaped(names: Sequence[str], shape: Shape) -> Tree:
     return build(shape)
 
 
-def strings(values: Mapping[str, Any]) -> str:
+def strings(values: Mapping[str, Any]) -> Dictionary:
     """Return a dictionary of strings."""
-    return dictionary({key: string(str(value)) for key, value in values.items()})
+    return Dictionary({key: String(str(value)) for key, value in values.items()})
 
 
-def with_sharding(inst: Instruction, notes: dict[str, str]) -> None:
+def with_sharding(inst: Instruction, notes: Attributes) -> None:
     sharding = inst.annotations.get("sharding")
     if sharding is not None:
-        notes["mhlo.sharding"] = string(str(sharding))
+        notes["mhlo.sharding"] = String(str(sharding))
 
 
-def notes_of(inst: Instruction) -> dict[str, str]:
+def notes_of(inst: Instruction) -> Attributes:
     """Return the attributes that any operation may have."""
-    notes: dict[str, str] = {}
+    notes: Attributes = {}
     with_sharding(inst, notes)
     said = inst.annotations.get("frontend_attributes")
     if said:
@@ -58,18 +59,14 @@ def notes_of(inst: Instruction) -> dict[str, str]:
     return notes
 
 
-def location_of(inst: Instruction) -> str:
-    """Return the location of an instruction, which ends its line."""
+def location_of(inst: Instruction) -> Location | None:
+    """Return the location of an instruction, None if it has none."""
     metadata = inst.annotations.get("metadata")
     if metadata is None:
-        return ""
+        return None
     fields = metadata.fields
-    place = ""
+    found = Location(fields.get("op_name", ""))
     if fields.get("source_file"):
-        line, column = fields.get("source_line", 0), fields.get("source_column", 0)
-        place = f"{string(fields['source_file'])}:{max(line, 0)}:{max(column, 0)}"
-    name = fields.get("op_name", "")
-    if name and place:
-        return f" loc({string(name)}({place}))"
-    inside = place or (string(name) if name else "")
-    return f" loc({inside})" if inside else ""
+        line, column = (max(fields.get(f"source_{key}", 0), 0) for key in ("line", "column"))
+        found = Location(found.name, fields["source_file"], line, column)
+    return found if found.name or found.file else None

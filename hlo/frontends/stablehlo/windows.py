@@ -8,6 +8,7 @@ import numpy as np
 
 from hlo.errors import InferError, TextError
 from hlo.frontends.stablehlo.collective import pairs_of
+from hlo.frontends.stablehlo.constants import dense_array
 from hlo.frontends.stablehlo.context import Context, integers
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.ir import Instruction
@@ -68,15 +69,30 @@ def _algorithm(c: Context) -> str:
 
 def ragged_dot(c: Context) -> Instruction:
     """Append a ragged dot."""
-    found = c.tagged("ragged_dot_dimension_numbers")
     names = {
         **{f"{side}_{short}_dims": f"{side}_{long}_dimensions"
-           for side in ("lhs", "rhs")
-           for short, long in (("batch", "batching"), ("contracting", "contracting"))},
+           for short, long in (("batch", "batching"), ("contracting", "contracting"))
+           for side in ("lhs", "rhs")},
         "lhs_ragged_dims": "lhs_ragged_dimensions", "rhs_group_dims": "rhs_group_dimensions",
     }  # fmt: skip
+    numbers = c.attr("ragged_dot_dimension_numbers")
+    if isinstance(numbers, list):
+        # A composite has the fields in order.
+        found = dict(zip(names.values(), map(_dense_integers, numbers), strict=False))
+    else:
+        found = c.tagged("ragged_dot_dimension_numbers")
     return c.make("ragged-dot", operand_precision=precision(c),
                   **{k: integers(found.get(v, ()), v) for k, v in names.items()})  # fmt: skip
+
+
+def _dense_integers(value: Any) -> list[int]:
+    if not isinstance(value, Tagged) or value.type is None:
+        raise InferError("the dimensions of a ragged dot are lists of integers", code="bad-value")
+    try:
+        numbers: list[int] = dense_array(value.text, value.type, value.start).reshape(-1).tolist()
+    except TextError as e:
+        raise InferError(e.message, code=e.code) from None
+    return numbers
 
 
 def dot(c: Context) -> Instruction:

@@ -10,24 +10,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hlo.errors import InferError
-from hlo.frontends.stablehlo.same_names import CHLO, STABLEHLO, spelled
-from hlo.frontends.stablehlo.spelling import (
-    enum,
-    flag,
-    flags,
-    integer,
+from hlo.frontends.stablehlo.attributes import (
+    Accuracy,
+    Array,
+    Boolean,
+    Convolution,
+    Enumeration,
+    Float,
+    Integer,
+    Record,
+    TypeAttribute,
+    Unit,
+    channel_handle,
     integers,
     listed,
     matrix,
-    struct,
 )
+from hlo.frontends.stablehlo.same_names import CHLO, STABLEHLO, spelled
+from hlo.frontends.stablehlo.tree import Attributes
 from hlo.ir import Instruction
 from hlo.ops import OPS
 from hlo.ops.attrs import CONV_DIMS, PACKED_NIBBLE
 from hlo.ops.elementwise.selection import FLOAT_ORDERS
 
-Attributes = dict[str, str]
 Spell = Callable[[Instruction], Attributes]
 
 
@@ -64,7 +72,7 @@ def _precisions(inst: Instruction) -> list[str]:
 
 
 def _precision(inst: Instruction) -> Attributes:
-    return {"precision_config": listed(enum("precision", w) for w in _precisions(inst))}
+    return {"precision_config": listed(Enumeration("precision", w) for w in _precisions(inst))}
 
 
 def groups(inst: Instruction) -> Attributes:
@@ -72,10 +80,11 @@ def groups(inst: Instruction) -> Attributes:
     said = inst.replica_groups
     rows = said.lists()
     width = max(map(len, rows), default=0)
-    attrs = {"replica_groups": matrix([(*r, *[-1] * (width - len(r))) for r in rows], width)}
+    padded = [(*r, *[-1] * (width - len(r))) for r in rows]
+    attrs: Attributes = {"replica_groups": matrix(padded, width)}
     attrs |= channel(inst)
     if inst.use_global_device_ids:
-        attrs["use_global_device_ids"] = "unit"
+        attrs["use_global_device_ids"] = Unit()
     return attrs
 
 
@@ -84,7 +93,7 @@ def channel(inst: Instruction, kind: int = 0) -> Attributes:
     number = inst.channel_id
     if number is None:
         return {}
-    return {"channel_handle": struct("channel_handle", {"handle": number, "type": kind})}
+    return {"channel_handle": channel_handle(number, kind)}
 
 
 def _window(inst: Instruction) -> Attributes:
@@ -124,22 +133,23 @@ def _contracted(inst: Instruction) -> dict[str, Any]:
 
 
 def _dot(inst: Instruction) -> Attributes:
-    attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))}
+    attrs: Attributes = {"dot_dimension_numbers": Record("dot", _contracted(inst))}
     if inst.algorithm == "unset":
         return attrs | _precision(inst)
     # An algorithm determines the precision; StableHLO allows no precision besides it.
     return attrs | {"algorithm": _algorithm(inst.algorithm)}
 
 
-def _algorithm(name: str) -> str:
+def _algorithm(name: str) -> Record:
     """Return an algorithm as its properties: `dot_bf16_bf16_f32_x3`."""
     base = name.removesuffix("_fast_accum").replace("any_f8", "f8E5M2").removeprefix("dot_")
     lhs, rhs, total, *more = base.split("_")
-    return struct("dot_algorithm", {
-        "lhs_precision_type": lhs, "rhs_precision_type": rhs, "accumulation_type": total,
+    return Record("dot_algorithm", {
+        "lhs_precision_type": TypeAttribute(lhs), "rhs_precision_type": TypeAttribute(rhs),
+        "accumulation_type": TypeAttribute(total),
         "lhs_component_count": 1, "rhs_component_count": 1,
-        "num_primitive_operations": more[0].removeprefix("x") if more else 1,
-        "allow_imprecise_accumulation": flag(name.endswith("_fast_accum")),
+        "num_primitive_operations": int(more[0].removeprefix("x")) if more else 1,
+        "allow_imprecise_accumulation": Boolean(name.endswith("_fast_accum")),
     })  # fmt: skip
 
 
@@ -148,9 +158,11 @@ def _ragged_dot(inst: Instruction) -> Attributes:
         "lhs_ragged_dimensions": inst.lhs_ragged_dims,
         "rhs_group_dimensions": inst.rhs_group_dims,
     }
-    numbers = struct("ragged_dot", fields).replace("#stablehlo.", "#chlo.")
-    words = (f"#chlo<precision {w}>" for w in _precisions(inst))
-    return {"ragged_dot_dimension_numbers": numbers, "precision_config": listed(words)}
+    words = (Enumeration("precision", w, "chlo") for w in _precisions(inst))
+    return {
+        "ragged_dot_dimension_numbers": Record("ragged_dot", fields, "chlo"),
+        "precision_config": listed(words),
+    }
 
 
 def _convolution(inst: Instruction) -> Attributes:
@@ -158,16 +170,15 @@ def _convolution(inst: Instruction) -> Attributes:
     labels = CONV_DIMS.write(inst.dim_labels)
     lhs, _, rest = labels.partition("_")
     rhs, _, out = rest.partition("->")
-    spelled = [f"[{', '.join(part)}]" for part in (lhs, rhs, out)]
     return {
         "window_strides": integers(d.stride for d in window),
         "padding": matrix([(d.pad_low, d.pad_high) for d in window], 2),
         "lhs_dilation": integers(d.lhs_dilate for d in window),
         "rhs_dilation": integers(d.rhs_dilate for d in window),
-        "window_reversal": flags(bool(d.reversal) for d in window),
-        "dimension_numbers": f"#stablehlo.conv<{spelled[0]}x{spelled[1]}->{spelled[2]}>",
-        "feature_group_count": integer(inst.feature_group_count),
-        "batch_group_count": integer(inst.batch_group_count),
+        "window_reversal": Array(tuple(bool(d.reversal) for d in window), "i1"),
+        "dimension_numbers": Convolution((lhs, rhs, out)),
+        "feature_group_count": Integer(inst.feature_group_count),
+        "batch_group_count": Integer(inst.batch_group_count),
         **_precision(inst),
     }
 
@@ -186,11 +197,8 @@ def _accuracy(inst: Instruction) -> Attributes:
     mode = numbers.pop("mode", "").upper() or "TOLERANCE"
     if mode == "DEFAULT":
         return {}
-    fields = {k: f"{float(numbers.get(k, 0)):e}" for k in ("atol", "rtol")}
-    kind = f"#stablehlo.result_accuracy_mode<{mode}>"
-    return {"result_accuracy": struct("result_accuracy", {
-        **fields, "ulps": int(float(numbers.get("ulps", 0))), "mode": kind,
-    })}  # fmt: skip
+    atol, rtol, ulps = (float(numbers.get(key, 0)) for key in ("atol", "rtol", "ulps"))
+    return {"result_accuracy": Accuracy(atol, rtol, int(ulps), mode)}
 
 
 def _slice(inst: Instruction) -> Attributes:
@@ -211,8 +219,8 @@ def _pad(inst: Instruction) -> Attributes:
     }
 
 
-def _numbers(inst: Instruction, name: str, keys: tuple[str, ...]) -> str:
-    return struct(name, {key: inst.attrs[key] for key in (*keys, "index_vector_dim")})
+def _numbers(inst: Instruction, name: str, keys: tuple[str, ...]) -> Record:
+    return Record(name, {key: inst.attrs[key] for key in (*keys, "index_vector_dim")})
 
 
 def _gather(inst: Instruction) -> Attributes:
@@ -221,7 +229,7 @@ def _gather(inst: Instruction) -> Attributes:
     return {
         "dimension_numbers": _numbers(inst, "gather", keys),
         "slice_sizes": integers(inst.slice_sizes),
-        "indices_are_sorted": flag(inst.indices_are_sorted),
+        "indices_are_sorted": Boolean(inst.indices_are_sorted),
     }
 
 
@@ -230,28 +238,29 @@ def _scatter(inst: Instruction) -> Attributes:
             "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")  # fmt: skip
     return {
         "scatter_dimension_numbers": _numbers(inst, "scatter", keys),
-        "indices_are_sorted": flag(inst.indices_are_sorted),
-        "unique_indices": flag(inst.unique_indices),
+        "indices_are_sorted": Boolean(inst.indices_are_sorted),
+        "unique_indices": Boolean(inst.unique_indices),
     }
 
 
 def _compare(inst: Instruction) -> Attributes:
-    attrs = {"comparison_direction": enum("comparison_direction", inst.direction)}
+    direction = Enumeration("comparison_direction", inst.direction)
+    attrs: Attributes = {"comparison_direction": direction}
     if inst.comparison_type in FLOAT_ORDERS:
-        attrs["compare_type"] = enum("comparison_type", inst.comparison_type)
+        attrs["compare_type"] = Enumeration("comparison_type", inst.comparison_type)
     return attrs
 
 
 def _triangular(inst: Instruction) -> Attributes:
-    return {key: flag(inst.attrs[key]) for key in ("left_side", "lower", "unit_diagonal")} | {
-        "transpose_a": enum("transpose", inst.transpose_a)
+    return {key: Boolean(inst.attrs[key]) for key in ("left_side", "lower", "unit_diagonal")} | {
+        "transpose_a": Enumeration("transpose", inst.transpose_a)
     }
 
 
 def _batch_norm(inst: Instruction) -> Attributes:
     return {
-        "epsilon": f"{inst.epsilon:.9e} : f32",
-        "feature_index": integer(inst.feature_index),
+        "epsilon": Float(np.float32(inst.epsilon), "f32"),
+        "feature_index": Integer(inst.feature_index),
     }
 
 
@@ -262,8 +271,8 @@ def _all_to_all(inst: Instruction) -> Attributes:
                          code="no-counterpart")  # fmt: skip
     (dim,) = _dims(inst)
     return {
-        "split_dimension": integer(dim), "concat_dimension": integer(dim),
-        "split_count": integer(size), **groups(inst),
+        "split_dimension": Integer(dim), "concat_dimension": Integer(dim),
+        "split_count": Integer(size), **groups(inst),
     }  # fmt: skip
 
 
@@ -276,7 +285,7 @@ def _permute(inst: Instruction) -> Attributes:
 def _topk(inst: Instruction) -> Attributes:
     if not inst.largest:
         raise InferError("CHLO finds the largest elements only", code="no-counterpart")
-    return {"k": integer(inst.k)}
+    return {"k": Integer(inst.k)}
 
 
 # Starts are written as the synchronous operation.
@@ -292,7 +301,7 @@ RULES: Mapping[str, Rule] = {
     },
     **{name: Rule(f"chlo.{spelled(name)}") for name in CHLO},
     "all-gather": Rule(
-        "stablehlo.all_gather", lambda i: {"all_gather_dim": integer(_dims(i)[0])} | groups(i)
+        "stablehlo.all_gather", lambda i: {"all_gather_dim": Integer(_dims(i)[0])} | groups(i)
     ),
     "all-reduce": Rule("stablehlo.all_reduce", groups, ("to_apply",), MODE),
     "all-to-all": Rule("stablehlo.all_to_all", _all_to_all),
@@ -302,47 +311,47 @@ RULES: Mapping[str, Rule] = {
     "broadcast": Rule(
         "stablehlo.broadcast_in_dim", lambda i: {"broadcast_dimensions": integers(_dims(i))}
     ),
-    "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": flag(i.lower)}),
+    "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": Boolean(i.lower)}),
     "collective-permute": Rule("stablehlo.collective_permute", _permute),
     "compare": Rule("stablehlo.compare", _compare),
-    "concatenate": Rule("stablehlo.concatenate", lambda i: {"dimension": integer(_dims(i)[0])}),
+    "concatenate": Rule("stablehlo.concatenate", lambda i: {"dimension": Integer(_dims(i)[0])}),
     "convolution": Rule(
         "stablehlo.convolution", _convolution, unsaid=("algorithm", "sparsity_config")
     ),
     "dot": Rule("stablehlo.dot_general", _dot, unsaid=("sparsity_config", "block_scaling_config")),
     "fft": Rule("stablehlo.fft", lambda i: {
-        "fft_type": enum("fft_type", i.fft_type),
+        "fft_type": Enumeration("fft_type", i.fft_type),
         "fft_length": integers(i.fft_length),
     }),
     "gather": Rule("stablehlo.gather", _gather),
     "get-dimension-size": Rule(
-        "stablehlo.get_dimension_size", lambda i: {"dimension": integer(_dims(i)[0])}
+        "stablehlo.get_dimension_size", lambda i: {"dimension": Integer(_dims(i)[0])}
     ),
     "iota": Rule(
-        "stablehlo.iota", lambda i: {"iota_dimension": integer(i.iota_dimension)}
+        "stablehlo.iota", lambda i: {"iota_dimension": Integer(i.iota_dimension)}
     ),
     "map": Rule("stablehlo.map", lambda i: {"dimensions": integers(_map_dims(i))}, ("to_apply",)),
     "pad": Rule("stablehlo.pad", _pad),
     "ragged-dot": Rule("chlo.ragged_dot", _ragged_dot),
     "reduce": Rule("stablehlo.reduce", lambda i: {"dimensions": integers(_dims(i))}, ("to_apply",)),
     "reduce-precision": Rule("stablehlo.reduce_precision", lambda i: {
-        key: integer(i.attrs[key], 32) for key in ("exponent_bits", "mantissa_bits")
+        key: Integer(i.attrs[key], "i32") for key in ("exponent_bits", "mantissa_bits")
     }),
     "reduce-window": Rule("stablehlo.reduce_window", _reduce_window, ("to_apply",)),
     "reverse": Rule("stablehlo.reverse", lambda i: {"dimensions": integers(_dims(i))}),
     "rng-bit-generator": Rule("stablehlo.rng_bit_generator", lambda i: {
-        "rng_algorithm": enum("rng_algorithm", i.algorithm.removeprefix("rng_").upper())
+        "rng_algorithm": Enumeration("rng_algorithm", i.algorithm.removeprefix("rng_").upper())
     }),
     "scatter": Rule("stablehlo.scatter", _scatter, ("to_apply",)),
     "select-and-scatter": Rule(
         "stablehlo.select_and_scatter", _select_and_scatter, ("select", "scatter")
     ),
     "set-dimension-size": Rule(
-        "stablehlo.set_dimension_size", lambda i: {"dimension": integer(_dims(i)[0])}
+        "stablehlo.set_dimension_size", lambda i: {"dimension": Integer(_dims(i)[0])}
     ),
     "slice": Rule("stablehlo.slice", _slice),
     "sort": Rule("stablehlo.sort", lambda i: {
-        "dimension": integer(_dims(i)[0]), "is_stable": flag(i.is_stable),
+        "dimension": Integer(_dims(i)[0]), "is_stable": Boolean(i.is_stable),
     }, ("to_apply",)),
     "topk": Rule("chlo.top_k", _topk),
     "transpose": Rule("stablehlo.transpose", lambda i: {"permutation": integers(_dims(i))}),

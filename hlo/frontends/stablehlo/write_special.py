@@ -11,20 +11,24 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.frontends.stablehlo.spelling import (
-    dense,
-    enum,
-    flag,
-    integer,
+from hlo.frontends.stablehlo.attributes import (
+    Boolean,
+    Elements,
+    Enumeration,
+    Integer,
+    Numbers,
+    String,
+    Unit,
+    Verbatim,
     integers,
     listed,
-    string,
-    struct,
-    type_of,
+    output_operand_alias,
 )
+from hlo.frontends.stablehlo.spelling import type_of
+from hlo.frontends.stablehlo.tree import Attributes, Value
 from hlo.frontends.stablehlo.values import Tree, leaves, location_of, notes_of, shaped
 from hlo.frontends.stablehlo.write_rules import RULES, channel, groups
-from hlo.frontends.stablehlo.writer import Body, Special, Value
+from hlo.frontends.stablehlo.writer import Body, Special
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.ops.host.custom import API_VERSIONS
@@ -51,14 +55,18 @@ def _constant(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 def _literal(b: Body, literal: Literal, inst: Instruction) -> Tree:
     if isinstance(literal.shape, TupleShape) and not literal.elided:
         return tuple(_literal(b, part, inst) for part in literal.elements)
-    (name,) = b.operation("stablehlo.constant", [], [literal.shape], {"value": dense(literal)})
-    return name
+    if literal.elided:
+        raise InferError("its elements are elided, {...}", code="elided-constants")
+    if not isinstance(literal.shape, ArrayShape):
+        raise InferError(f"StableHLO has no constants of {literal.shape}", code="unknown-type")
+    attrs = {"value": Elements(literal)}
+    return b.operation("stablehlo.constant", [], [literal.shape], attrs)[0]
 
 
 def _number_list(b: Body, values: Sequence[int]) -> Value:
     shape = array(S64, (len(values),))
     literal = Literal(shape, np.array(values, np.int64))
-    (name,) = b.operation("stablehlo.constant", [], [shape], {"value": dense(literal)})
+    (name,) = b.operation("stablehlo.constant", [], [shape], {"value": Elements(literal)})
     return name, shape
 
 
@@ -106,7 +114,7 @@ def _reduce_scatter(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     """Append a reduce-scatter of each operand: StableHLO's has one."""
     if inst.mode is not None:
         raise InferError("StableHLO has no mode of it", code="no-counterpart")
-    attrs = {"scatter_dimension": integer(inst.dimensions[0])} | groups(inst)
+    attrs = {"scatter_dimension": Integer(inst.dimensions[0])} | groups(inst)
     shapes = leaves(inst.shape)
     names = []
     for value, shape in zip(b.operands(inst, trees), shapes, strict=True):
@@ -120,7 +128,7 @@ def _rooted(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     """Append a collective with a root, which is a list in StableHLO."""
     operands, attrs = b.operands(inst, trees), groups(inst)
     if inst.has_dynamic_root:
-        attrs["has_dynamic_root"] = "unit"
+        attrs["has_dynamic_root"] = Unit()
         name, shape = operands[-1]
         if not shape.dims:  # type: ignore[attr-defined]
             operands[-1] = _changed(b, "stablehlo.reshape", (name, shape), array(S32, (1,)))
@@ -211,7 +219,7 @@ def _dynamic_reshape(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     one = array(S32, (1,))
     parts = [_changed(b, "stablehlo.reshape", size, one) for size in sizes]
     shape = array(S32, (len(parts),))
-    (joined,) = b.operation("stablehlo.concatenate", parts, [shape], {"dimension": integer(0)})
+    (joined,) = b.operation("stablehlo.concatenate", parts, [shape], {"dimension": Integer(0)})
     names = b.operation("stablehlo.dynamic_reshape", [value, (joined, shape)], [inst.shape],
                         **_extras(inst))  # fmt: skip
     return names[0]
@@ -220,7 +228,7 @@ def _dynamic_reshape(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 def _rng(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     word = inst.distribution.removeprefix("rng_").upper()
     sizes = _number_list(b, inst.array_shape.dims)
-    attrs = {"rng_distribution": enum("rng_distribution", word)}
+    attrs = {"rng_distribution": Enumeration("rng_distribution", word)}
     operands = [*b.operands(inst, trees), sizes]
     return b.operation("stablehlo.rng", operands, [inst.shape], attrs, **_extras(inst))[0]
 
@@ -253,14 +261,14 @@ def _after_all(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _infeed(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    attrs = {"infeed_config": string(inst.infeed_config or "")}
+    attrs = {"infeed_config": String(inst.infeed_config or "")}
     names = b.operation("stablehlo.infeed", b.operands(inst, trees), leaves(inst.shape), attrs,
                         **_extras(inst))  # fmt: skip
     return shaped(names, inst.shape)
 
 
 def _outfeed(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    attrs = {"outfeed_config": string(inst.outfeed_config or "")}
+    attrs = {"outfeed_config": String(inst.outfeed_config or "")}
     operands = b.operands(inst, trees)
     return b.operation("stablehlo.outfeed", operands, [inst.shape], attrs, **_extras(inst))[0]
 
@@ -270,12 +278,12 @@ def _wait_later(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return tuple(trees)
 
 
-def _transfer(inst: Instruction, kind: int) -> dict[str, str]:
+def _transfer(inst: Instruction, kind: int) -> Attributes:
     is_host = inst.is_host_transfer
     attrs = channel(inst, kind if is_host else 1)
     if not attrs:
         raise InferError("StableHLO needs a channel", code="no-counterpart")
-    return attrs | {"is_host_transfer": flag(is_host)}
+    return attrs | {"is_host_transfer": Boolean(is_host)}
 
 
 def _send_done(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
@@ -314,28 +322,24 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
         if key not in _CUSTOM and attr.prints(inst.attrs[key]):
             raise InferError(f"StableHLO has no {key} of custom calls", code="no-counterpart")
     version = API_VERSIONS.index(inst.api_version)
-    attrs = {
-        "call_target_name": string(inst.custom_call_target),
-        "has_side_effect": flag(bool(inst.custom_call_has_side_effect)),
-        "api_version": integer(version, 32),
+    attrs: Attributes = {
+        "call_target_name": String(inst.custom_call_target),
+        "has_side_effect": Boolean(bool(inst.custom_call_has_side_effect)),
+        "api_version": Integer(version, "i32"),
     }
     config = inst.annotations.get("backend_config")
-    if config is not None or inst.api_version == "API_VERSION_TYPED_FFI":
-        text = str(config or "")
-        # The newest API version has attributes, older ones a string.
-        attrs["backend_config"] = (
-            (text or "{}") if inst.api_version == "API_VERSION_TYPED_FFI" else string(text)
-        )
+    # The newest API version has attributes, older ones a string.
+    if inst.api_version == "API_VERSION_TYPED_FFI":
+        attrs["backend_config"] = Verbatim(str(config or "{}"))
+    elif config is not None:
+        attrs["backend_config"] = String(str(config))
     if inst.called_computations:
         names = map(b.writer.function_of, inst.called_computations)
         attrs["called_computations"] = listed(names)
     aliases = [
-        struct("output_operand_alias", {
-            "output_tuple_indices": listed(a.output), "operand_index": a.operand,
-            "operand_tuple_indices": listed(a.operand_index),
-        })
+        output_operand_alias(a.output, a.operand, a.operand_index)
         for a in inst.output_to_operand_aliasing
-    ]  # fmt: skip
+    ]
     if aliases:
         attrs["output_operand_aliases"] = listed(aliases)
     for a in inst.output_to_operand_aliasing:
@@ -357,11 +361,11 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return shaped(names_out, shape) if several else b.unpacked(inst, names_out[0], shape)
 
 
-def _order(shape: Shape) -> str:
-    if not isinstance(shape, ArrayShape) or shape.layout is None:
-        return "dense<> : tensor<0xindex>"
-    order = shape.layout.minor_to_major
-    return f"dense<{listed(order) if order else ''}> : tensor<{len(order)}xindex>"
+def _order(shape: Shape) -> Numbers:
+    order: tuple[int, ...] = ()
+    if isinstance(shape, ArrayShape) and shape.layout is not None:
+        order = shape.layout.minor_to_major
+    return Numbers(order, (len(order),), "index")
 
 
 _STARTS = [s.name for s in OPS.values() if s.starts and s.has(Trait.COLLECTIVE)]

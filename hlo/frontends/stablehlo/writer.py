@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.errors import HloError, InferError
-from hlo.frontends.stablehlo.spelling import dictionary, integer, string, symbol, type_of
+from hlo.frontends.stablehlo.attributes import Attribute, Boolean, Integer, Location, String, Symbol
+from hlo.frontends.stablehlo.spelling import type_of
+from hlo.frontends.stablehlo.tree import Attributes, Block, Function, Operation, Program, Value
 from hlo.frontends.stablehlo.values import (
     Tree,
     flat,
@@ -27,15 +29,14 @@ from hlo.ops import Trait
 from hlo.values.sharding import TupleSharding
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
-Value = tuple[str, Shape]
-# Shapes of a block's arguments, and the function that writes its body: from their names to the
+# Shapes of a block's arguments, and the function that fills its body: from their names to the
 # returned values.
 Region = tuple[list[Shape], Callable[[list[str]], list[Value]]]
 
 # The nesting of regions that readers accept, ours and MLIR's.
 _MAX_DEPTH = 30
 # Regions are repeated where several operations share a computation.
-_MAX_LINES = 2_000_000
+_MAX_OPERATIONS = 2_000_000
 
 
 # Appends the equivalent of an instruction, from the values of its operands; returns its value.
@@ -43,7 +44,7 @@ Special = Callable[["Body", Instruction, Sequence[Tree]], Tree]
 
 
 class ModuleWriter:
-    """Writes the functions of a module, one for each called computation.
+    """Makes the functions of a module, one for each called computation.
 
     special: by opcode, functions for operations without a rule in `write_rules.py`.
     """
@@ -53,27 +54,25 @@ class ModuleWriter:
         self.special = special
         self._names: dict[Computation, str] = {}
         self._pending: list[Computation] = []
-        self.lines = 0
+        self.operations = 0
 
-    def text(self) -> str:
-        """Return the text of the module. Raises HloError."""
+    def program(self) -> Program:
+        """Return the module as a program. Raises HloError."""
         functions = [Body(self).entry(self.module)]
         while self._pending:
             comp = self._pending.pop()
             functions.append(Body(self).function(comp, self._names[comp]))
-        attrs = {}
+        attrs: Attributes = {}
         for name, count in zip(("replicas", "partitions"), self.module.device_counts, strict=True):
             if count > 1:
-                attrs[f"mhlo.num_{name}"] = integer(count, 32)
+                attrs[f"mhlo.num_{name}"] = Integer(count, "i32")
         notes = self.module.attrs.get("frontend_attributes")
         if notes:
             attrs["mhlo.frontend_attributes"] = strings(notes)
-        head = f" attributes {dictionary(attrs)}" if attrs else ""
-        name = symbol(self.module.name)
-        return f"module {name}{head} {{\n" + "".join(functions) + "}\n"
+        return Program(self.module.name, attrs, functions)
 
-    def function_of(self, comp: Computation) -> str:
-        """Return the name of the function for a computation."""
+    def function_of(self, comp: Computation) -> Symbol:
+        """Return a reference to the function for a computation."""
         if comp not in self._names:
             taken = {"main", *self._names.values()}
             name, count = comp.name, 0
@@ -82,77 +81,90 @@ class ModuleWriter:
                 name = f"{comp.name}_{count}"
             self._names[comp] = name
             self._pending.append(comp)
-        return symbol(self._names[comp])
+        return Symbol(self._names[comp])
 
 
 @dataclass
 class Body:
-    """The lines of one function."""
+    """The operations of one function, and the block that they are appended to."""
 
     writer: ModuleWriter
-    lines: list[str] = field(default_factory=list)
-    indent: str = "    "
+    block: Block = field(default_factory=lambda: Block([]))
+    depth: int = 0
     count: int = 0
+    argument_count: int = 0
+    # What the arguments of the function are of.
+    parameters: list[Instruction] = field(default_factory=list)
+    # The instruction whose equivalent is appended.
+    source: Instruction | None = None
 
     # --- functions ------------------------------------------------------------------------------
 
-    def entry(self, module: Module) -> str:
+    def entry(self, module: Module) -> Function:
         """Return the entry function, whose arguments are the parameters, unflattened."""
         comp = module.entry
         layouts, result_layout = module.program_shapes
-        arguments: list[str] = []
+        argument_notes: list[Attributes] = []
         args: list[Tree] = []
         for number, p in enumerate(comp.parameters):
             notes = _argument_notes(module, number) | _layout_note(layouts[number])
             with_sharding(p, notes)
-            arguments.append(f"%arg{number}: {self.type(p)}{_spaced(notes)}")
-            args.append(self.unpacked(p, f"%arg{number}", p.shape))
+            argument_notes.append(notes)
+            args.append(self.unpacked(p, self._argument(p, p.shape), p.shape))
         tree = self.computation(comp, args)
         root = comp.root
         several = isinstance(root.shape, TupleShape) and len(root.shape.elements) != 1
         shapes = list(root.shape.elements) if several else [root.shape]  # type: ignore[attr-defined]
         sharding = root.annotations.get("sharding")
-        results = []
-        for i, shape in enumerate(shapes):
+        result_notes: list[Attributes] = []
+        for i in range(len(shapes)):
             notes = _layout_note(result_layout.at((i,)) if several else result_layout)
             if isinstance(sharding, TupleSharding) and several:
-                notes["mhlo.sharding"] = string(str(sharding.elements[i]))
-            results.append(f"{type_of(shape)}{_spaced(notes)}")
+                notes["mhlo.sharding"] = String(str(sharding.elements[i]))
+            result_notes.append(notes)
         parts = tree if several else (tree,)
-        values = [(self.packed(root, part, s), s) for part, s in zip(parts, shapes, strict=True)]
-        self.end("return", values)
-        return self._function("public @main", arguments, results)
+        self.block.returned = [
+            (self.packed(root, part, s), s) for part, s in zip(parts, shapes, strict=True)
+        ]
+        return Function(
+            "main", True, self.block, self.parameters, shapes, argument_notes, result_notes
+        )
 
-    def function(self, comp: Computation, name: str) -> str:
+    def function(self, comp: Computation, name: str) -> Function:
         """Return a called function, whose arguments are the leaves of the parameters."""
-        arguments: list[str] = []
         args: list[Tree] = []
         for p in comp.parameters:
-            names = []
-            for leaf in leaves(p.shape):
-                names.append(f"%arg{len(arguments)}")
-                arguments.append(f"{names[-1]}: {type_of(leaf)}")
+            names = [self._argument(p, leaf) for leaf in leaves(p.shape)]
             args.append(shaped(names, p.shape))
-        values = self.values(self.computation(comp, args), comp.root.shape)
-        self.end("return", values)
-        return self._function(f"private {symbol(name)}", arguments, [type_of(s) for _, s in values])
+        self.block.returned = self.values(self.computation(comp, args), comp.root.shape)
+        shapes = [s for _, s in self.block.returned]
+        no_notes: list[Attributes] = [{} for _ in self.block.arguments]
+        return Function(
+            name, False, self.block, self.parameters, shapes, no_notes, [{} for _ in shapes]
+        )
 
-    def _function(self, name: str, arguments: list[str], results: list[str]) -> str:
-        head = f"  func.func {name}({', '.join(arguments)})"
-        if results:
-            head += f" -> ({', '.join(results)})"
-        return f"{head} {{\n" + "".join(f"{line}\n" for line in self.lines) + "  }\n"
-
-    def end(self, name: str, values: Sequence[Value]) -> None:
-        types = ", ".join(type_of(s) for _, s in values)
-        names = ", ".join(n for n, _ in values)
-        self.line(f"{name} {names} : {types}" if values else name)
+    def _argument(self, p: Instruction, shape: Shape) -> str:
+        """Append an argument of the function; returns its name."""
+        try:
+            type_of(shape)
+        except InferError as e:
+            raise error_at(p, e) from None
+        name = self._next_argument()
+        self.block.arguments.append((name, shape))
+        self.parameters.append(p)
+        return name
 
     # --- values ---------------------------------------------------------------------------------
+
+    # Names are those that MLIR prints.
 
     def fresh(self) -> str:
         self.count += 1
         return f"%{self.count - 1}"
+
+    def _next_argument(self) -> str:
+        self.argument_count += 1
+        return f"%arg{self.argument_count - 1}"
 
     def values(self, tree: Tree, shape: Shape) -> list[Value]:
         """Return the leaves of a value with their shapes."""
@@ -164,7 +176,7 @@ class Body:
             return name
         found: list[Tree] = []
         for i, element in enumerate(shape.elements):
-            attrs = {"index": integer(i, 32)}
+            attrs = {"index": Integer(i, "i32")}
             (part,) = self.operation(
                 "stablehlo.get_tuple_element", [(name, shape)], [element], attrs
             )
@@ -180,63 +192,41 @@ class Body:
         (name,) = self.operation("stablehlo.tuple", parts, [shape])
         return name
 
-    def type(self, inst: Instruction) -> str:
-        try:
-            return type_of(inst.shape)
-        except InferError as e:
-            raise _error(inst, e) from None
-
-    # --- lines ----------------------------------------------------------------------------------
-
-    def line(self, text: str) -> None:
-        self.lines.append(self.indent + text)
-        self.writer.lines += 1
-        if self.writer.lines > _MAX_LINES:
-            raise InferError(f"the text would have more than {_MAX_LINES} lines", code="too-large")
+    # --- operations -----------------------------------------------------------------------------
 
     def operation(
         self, name: str, operands: Sequence[Value], results: Sequence[Shape],
-        attrs: dict[str, str] | None = None, regions: Sequence[Region] = (),
-        notes: dict[str, str] | None = None, location: str = "",
+        attrs: Mapping[str, Attribute] | None = None, regions: Sequence[Region] = (),
+        notes: Mapping[str, Attribute] | None = None, location: Location | None = None,
     ) -> list[str]:  # fmt: skip
-        """Append an operation in its generic form; returns the names of its results."""
-        types = ", ".join(type_of(s) for _, s in operands)
-        outs = [type_of(s) for s in results]
-        out = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
-        tail = f" : ({types}) -> {out}{location}"
-        if notes:
-            tail = f" {dictionary(notes)}{tail}"
-        result = self.fresh() if results else ""
-        left = f"{result}:{len(results)} = " if len(results) > 1 else f"{result} = " * bool(results)
-        text = f'{left}"{name}"({", ".join(n for n, _ in operands)})'
-        if attrs:
-            inside = ", ".join(k if v == "unit" else f"{k} = {v}" for k, v in attrs.items())
-            text += f" <{{{inside}}}>"
-        if not regions:
-            self.line(text + tail)
-        else:
-            self.line(text + " ({")
-            for i, (shapes, fill) in enumerate(regions):
-                if i:
-                    self.line("}, {")
-                self._region(shapes, fill)
-            self.line("})" + tail)
-        if len(results) == 1:
-            return [result]
-        return [f"{result}#{i}" for i in range(len(results))]
+        """Append an operation; returns the names of its results.
 
-    def _region(self, shapes: list[Shape], fill: Callable[[list[str]], list[Value]]) -> None:
-        outer = self.indent
-        if len(outer) > 4 + 2 * _MAX_DEPTH:
+        Raises InferError for a type that StableHLO lacks.
+        """
+        for shape in results:
+            type_of(shape)
+        self.writer.operations += 1
+        if self.writer.operations > _MAX_OPERATIONS:
+            raise InferError(
+                f"the program would have more than {_MAX_OPERATIONS} operations", code="too-large"
+            )
+        op = Operation(
+            name, operands, self.fresh() if results else "", results, attrs or {},
+            notes=notes or {}, location=location, source=self.source,
+        )  # fmt: skip
+        self.block.operations.append(op)
+        op.regions = [self._region(shapes, fill) for shapes, fill in regions]
+        return op.result_names
+
+    def _region(self, shapes: list[Shape], fill: Callable[[list[str]], list[Value]]) -> Block:
+        if self.depth > _MAX_DEPTH:
             raise InferError(f"regions nest more than {_MAX_DEPTH} deep", code="nesting-too-deep")
-        names = [self.fresh() for _ in shapes]
-        if names:
-            pairs = zip(names, shapes, strict=True)
-            self.line(f"^bb0({', '.join(f'{n}: {type_of(s)}' for n, s in pairs)}):")
-        self.indent = outer + "  "
-        values = fill(names)
-        self.end("stablehlo.return", values)
-        self.indent = outer
+        outer, self.block = self.block, Block([(self._next_argument(), s) for s in shapes])
+        self.depth += 1
+        self.block.returned = fill([name for name, _ in self.block.arguments])
+        self.depth -= 1
+        made, self.block = self.block, outer
+        return made
 
     # --- computations ---------------------------------------------------------------------------
 
@@ -244,11 +234,14 @@ class Body:
         """Append a computation inline, on arguments; returns its result."""
         known: dict[Instruction, Tree] = dict(zip(comp.parameters, args, strict=True))
         for inst in comp.in_order():
-            if inst not in known:
-                try:
-                    known[inst] = self.instruction(inst, known)
-                except InferError as e:
-                    raise _error(inst, e) from None
+            if inst in known:
+                continue
+            outer, self.source = self.source, inst
+            try:
+                known[inst] = self.instruction(inst, known)
+            except InferError as e:
+                raise error_at(inst, e) from None
+            self.source = outer
         return known[comp.root]
 
     def region_of(self, comp: Computation) -> Region:
@@ -308,28 +301,24 @@ class Body:
         return shaped(names, shape)
 
 
-def _error(inst: Instruction, e: InferError) -> HloError:
+def error_at(inst: Instruction, e: InferError) -> HloError:
     return HloError.at(e.code, f"{inst.name}: {inst.opcode}: {e.message}", inst.span, e.hint)
 
 
-def _spaced(notes: dict[str, str]) -> str:
-    return f" {dictionary(notes)}" if notes else ""
-
-
-def _layout_note(shape: Shape) -> dict[str, str]:
+def _layout_note(shape: Shape) -> Attributes:
     if not isinstance(shape, ArrayShape) or shape.layout is None:
         return {}
     order = shape.layout.minor_to_major
     if order == Layout.default(shape.rank).minor_to_major:
         return {}
-    return {"mhlo.layout_mode": string(f"{{{','.join(map(str, order))}}}")}
+    return {"mhlo.layout_mode": String(f"{{{','.join(map(str, order))}}}")}
 
 
-def _argument_notes(module: Module, number: int) -> dict[str, str]:
+def _argument_notes(module: Module, number: int) -> Attributes:
     for alias in module.attrs.get("input_output_alias", ()):
         if alias.parameter == number and not alias.index and len(alias.output) <= 1:
-            return {"tf.aliasing_output": integer(alias.output[0] if alias.output else 0, 32)}
+            return {"tf.aliasing_output": Integer(alias.output[0] if alias.output else 0, "i32")}
     donors = module.attrs.get("buffer_donor", ())
     if any(d.parameter == number and not d.index for d in donors):
-        return {"jax.buffer_donor": "true"}
+        return {"jax.buffer_donor": Boolean(True)}
     return {}

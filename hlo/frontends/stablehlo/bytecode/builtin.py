@@ -1,4 +1,4 @@
-"""Attributes and types of MLIR's dialect builtin in bytecode.
+"""Attributes and types of MLIR's dialect builtin in bytecode: decoding and encoding.
 
 Portable artifacts have few of them: locations, and names of modules. Source: MLIR's definition of
 the builtin dialect's bytecode, whose codes are the positions in these tables.
@@ -7,12 +7,17 @@ the builtin dialect's bytecode, whose codes are the positions in these tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, cast
 
+from hlo.frontends.stablehlo.attributes import Dictionary, Integer, List, Location, String
+from hlo.frontends.stablehlo.bytecode.assembly import Encoder
+from hlo.frontends.stablehlo.bytecode.codes import Code, Read, decoder, encoder
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
-from hlo.frontends.stablehlo.bytecode.discardable import read_dense, read_float, read_list
-from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
+from hlo.frontends.stablehlo.bytecode.dense import dense_text, read_dense
+from hlo.frontends.stablehlo.bytecode.discardable import read_float, read_list
+from hlo.frontends.stablehlo.bytecode.stream import Output, Stream, fail
 from hlo.frontends.stablehlo.spelling import string
 
 _BARE = re.compile(r"[A-Za-z_][\w$.]*")
@@ -23,6 +28,11 @@ def read_array(r: Reader, s: Stream) -> Value:
     """Return a list of attributes."""
     values = r.attributes(s)
     return Value(f"[{', '.join(v.text for v in values)}]", values)
+
+
+def write_array(e: Encoder, out: Output, a: List) -> None:
+    """Write a list of attributes."""
+    e.attributes(out, a.items)
 
 
 def read_dictionary(r: Reader, s: Stream) -> Value:
@@ -38,6 +48,11 @@ def read_dictionary(r: Reader, s: Stream) -> Value:
     return Value(f"{{{', '.join(words)}}}", pairs)
 
 
+def write_dictionary(e: Encoder, out: Output, a: Dictionary) -> None:
+    """Write a dictionary of attributes."""
+    e.pairs(out, a.fields)
+
+
 def read_type_attribute(r: Reader, s: Stream) -> Value:
     """Return a type that is an attribute."""
     return r.type(s)
@@ -47,6 +62,11 @@ def read_string(r: Reader, s: Stream) -> Value:
     """Return a string."""
     value = r.string(s)
     return Value(string(value), value)
+
+
+def write_string(e: Encoder, out: Output, a: String) -> None:
+    """Write a string."""
+    out.varint(e.string(a.value))
 
 
 def _typed_string(r: Reader, s: Stream) -> Value:
@@ -75,7 +95,25 @@ def _integer(r: Reader, s: Stream) -> Value:
     value = s.wide(bits)
     if kind.text == "i1":
         return Value("true" if value & 1 else "false", bool(value & 1))
+    if not kind.text.startswith("u"):
+        value = with_sign(value, bits)
     return Value(f"{value} : {kind.text}", value)
+
+
+def with_sign(value: int, bits: int) -> int:
+    """Return an integer whose highest bit is its sign: bytecode has narrow ones without."""
+    return value - (value >> (bits - 1) << bits) if 0 <= value < 1 << bits else value
+
+
+def _write_integer(e: Encoder, out: Output, a: Integer) -> None:
+    out.varint(e.type(a.kind))
+    out.wide(a.value, int(a.kind.lstrip("sui")))
+
+
+def _elements(r: Reader, s: Stream) -> Value:
+    kind, raw, count = read_dense(r, s)
+    element, dims = kind.value
+    return Value(f"dense<{dense_text(raw, element, dims, count)}> : {kind.text}")
 
 
 # --- locations ----------------------------------------------------------------------------------
@@ -101,6 +139,12 @@ def _file(r: Reader, s: Stream) -> Value:
     name = r.attribute(s)
     line = s.varint()
     return Value(f"{name.text}:{line}:{s.varint()}")
+
+
+def _write_file(e: Encoder, out: Output, where: Location) -> None:
+    out.varint(e.attribute(String(where.file)))
+    out.varint(where.line)
+    out.varint(where.column)
 
 
 def _file_range(r: Reader, s: Stream) -> Value:
@@ -131,18 +175,43 @@ def _named(r: Reader, s: Stream) -> Value:
     return name if inside.text == "unknown" else Value(f"{name.text}({inside.text})")
 
 
+def _write_named(e: Encoder, out: Output, where: Location) -> None:
+    out.varint(e.attribute(String(where.name)))
+    out.varint(e.attribute(replace(where, name="")))
+
+
 def _unknown(r: Reader, s: Stream) -> Value:
     return Value("unknown")
 
 
 _CALL_SITE = 10
-_ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
-    0: read_array, 1: read_dictionary, 2: read_string, 3: _typed_string, 4: _symbol,
-    5: _nested_symbol, 6: read_type_attribute, 7: _unit, 8: _integer, 9: read_float,
-    _CALL_SITE: _call_site, 11: _file, 12: _fused,
-    13: _fused_with_metadata, 14: _named, 15: _unknown,
-    17: read_list, 18: read_dense, 22: _file_range,
-}  # fmt: skip
+_ATTRIBUTES = {
+    0: Code(read_array, List, write_array),
+    1: Code(read_dictionary, Dictionary, write_dictionary),
+    2: Code(read_string, String, write_string),
+    3: Code(_typed_string),
+    4: Code(_symbol),
+    5: Code(_nested_symbol),
+    6: Code(read_type_attribute),
+    7: Code(_unit),
+    8: Code(_integer, Integer, _write_integer),
+    9: Code(read_float),
+    _CALL_SITE: Code(_call_site),
+    11: Code(_file, "file", _write_file),
+    12: Code(_fused),
+    13: Code(_fused_with_metadata),
+    14: Code(_named, "named", _write_named),
+    15: Code(_unknown, "unknown"),
+    17: Code(read_list),
+    18: Code(_elements),
+    22: Code(_file_range),
+}
+
+
+def _key_of(value: Any) -> Hashable:
+    if isinstance(value, Location):
+        return "named" if value.name else "file" if value.file else "unknown"
+    return cast("Hashable", type(value))
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -162,7 +231,7 @@ def read_complex_type(r: Reader, s: Stream) -> Value:
 def read_tensor_type(r: Reader, s: Stream, encoding: str = "") -> Value:
     """Return the type of an array; its value is the element type and the sizes."""
     dims = s.signed_list()
-    sizes = "".join("?x" if d == _DYNAMIC else f"{d}x" for d in dims)
+    sizes = "".join("?x" if d == DYNAMIC else f"{d}x" for d in dims)
     element = r.type(s).text
     return Value(f"tensor<{sizes}{element}{encoding}>", (element, tuple(dims)))
 
@@ -177,7 +246,8 @@ def read_tuple_type(r: Reader, s: Stream) -> Value:
     return Value(f"tuple<{', '.join(t.text for t in r.types(s))}>")
 
 
-_DYNAMIC = -(1 << 63)
+DYNAMIC = -(1 << 63)
+"""The size of a dimension without one, and a bound that is none."""
 
 
 def _integer_type(r: Reader, s: Stream) -> Value:
@@ -185,29 +255,31 @@ def _integer_type(r: Reader, s: Stream) -> Value:
     return Value(f"{('', 's', 'u', '')[word & 3]}i{word >> 2}", word >> 2)
 
 
-def _word(text: str) -> Callable[[Reader, Stream], Value]:
+def _write_integer_type(e: Encoder, out: Output, word: str) -> None:
+    out.varint(int(word.removeprefix("i")) << 2)
+
+
+def _word(text: str) -> Read:
     return lambda r, s: Value(text)
 
 
-_TYPES: dict[int, Callable[[Reader, Stream], Value]] = {
-    0: _integer_type, 1: _word("index"), 2: read_function_type, 3: _word("bf16"), 4: _word("f16"),
-    5: _word("f32"), 6: _word("f64"), 9: read_complex_type, 12: _word("none"), 13: read_tensor_type,
-    14: read_tensor_type_with_encoding,
-    15: read_tuple_type,
-}  # fmt: skip
+_TYPES = {
+    0: Code(_integer_type, "integer", _write_integer_type),
+    1: Code(_word("index")),
+    2: Code(read_function_type),
+    3: Code(_word("bf16")),
+    4: Code(_word("f16")),
+    5: Code(_word("f32")),
+    6: Code(_word("f64")),
+    9: Code(read_complex_type),
+    12: Code(_word("none")),
+    13: Code(read_tensor_type),
+    14: Code(read_tensor_type_with_encoding),
+    15: Code(read_tuple_type),
+}
 
-
-def decoder(table: dict[int, Callable[[Reader, Stream], Value]], what: str) -> Any:
-    """Return the decoder whose first number selects an entry of a table."""
-
-    def decode(r: Reader, s: Stream) -> Value:
-        start, code = s.pos, s.varint()
-        if code not in table:
-            fail(f"{what} has the code {code}, which is not read", start)
-        return table[code](r, s)
-
-    return decode
-
-
-decode_attribute = decoder(_ATTRIBUTES, "an attribute of the dialect builtin")
-decode_type = decoder(_TYPES, "a type of the dialect builtin")
+_ATTRIBUTE, _TYPE = "an attribute of the dialect builtin", "a type of the dialect builtin"
+decode_attribute = decoder(_ATTRIBUTES, _ATTRIBUTE)
+decode_type = decoder(_TYPES, _TYPE)
+encode_attribute = encoder(_ATTRIBUTES, _key_of, _ATTRIBUTE)
+encode_type = encoder(_TYPES, lambda word: "integer", _TYPE)

@@ -10,17 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hlo.frontends.stablehlo.bytecode import layout
 from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
 from hlo.values.scan import from_bytes
 from hlo.values.types import MAX_NESTING
-
-MAGIC = b"ML\xefR"
-_NEWEST = 6
-# Versions of the format that introduced what their names say.
-_DIALECT_VERSIONS, _ISOLATED_SECTIONS, _USE_LISTS, _BRIEF_ARGUMENTS, _PROPERTIES = 1, 2, 3, 4, 5
-# Numbers of sections.
-_STRINGS, _DIALECTS, _TABLE, _OFFSETS, _IR = range(5)
-_PROPERTIES_SECTION = 8
 
 
 class Value(NamedTuple):
@@ -89,10 +82,13 @@ class Reader:
         self._depth = 0
         # Locations that have aliases, by these.
         self.locations: dict[str, str] = {}
-        stream = Stream(data, len(MAGIC), len(data))
+        stream = Stream(data, len(layout.MAGIC), len(data))
         self.version = stream.varint()
-        if self.version > _NEWEST:
-            fail(f"version {self.version} of MLIR's bytecode is newer than {_NEWEST}", len(MAGIC))
+        if self.version > layout.NEWEST:
+            fail(
+                f"version {self.version} of MLIR's bytecode is newer than {layout.NEWEST}",
+                len(layout.MAGIC),
+            )
         self.producer = from_bytes(stream.until_null())
         sections: dict[int, Stream] = {}
         while not stream.at_end:
@@ -101,37 +97,37 @@ class Reader:
             if number in sections:
                 fail(f"section {number} occurs twice", start)
             sections[number] = content
-        for number in (_STRINGS, _DIALECTS, _TABLE, _OFFSETS, _IR):
+        for number in (layout.STRINGS, layout.DIALECTS, layout.TABLE, layout.OFFSETS, layout.IR):
             if number not in sections:
                 fail(f"section {number} is missing", stream.pos)
-        self._strings = _read_strings(sections[_STRINGS])
+        self._strings = _read_strings(sections[layout.STRINGS])
         self.dialects: list[str] = []
         self._op_names: list[str] = []
-        self._read_dialects(sections[_DIALECTS])
+        self._read_dialects(sections[layout.DIALECTS])
         self._entries: dict[str, list[_Entry]] = {"attribute": [], "type": []}
         self._known: dict[tuple[str, int], Value] = {}
-        self._table = sections[_TABLE]
-        self._read_entries(sections[_OFFSETS])
-        self._properties = _read_properties(sections.get(_PROPERTIES_SECTION))
-        self._ir = sections[_IR]
+        self._table = sections[layout.TABLE]
+        self._read_entries(sections[layout.OFFSETS])
+        self._properties = _read_properties(sections.get(layout.PROPERTIES_SECTION))
+        self._ir = sections[layout.IR]
 
     # --- tables ---------------------------------------------------------------------------------
 
     def _read_dialects(self, s: Stream) -> None:
         for _ in range(s.count()):
-            if self.version >= _DIALECT_VERSIONS:
+            if self.version >= layout.DIALECT_VERSIONS:
                 number, is_versioned = s.flagged()
                 self.dialects.append(self._string(number, s))
                 if is_versioned:
                     s.section()
             else:
                 self.dialects.append(self.string(s))
-        if self.version >= _BRIEF_ARGUMENTS:
+        if self.version >= layout.BRIEF_ARGUMENTS:
             s.varint()  # the number of operation names
         while not s.at_end:
             dialect = self._dialect(s)
             for _ in range(s.count()):
-                if self.version >= _PROPERTIES:
+                if self.version >= layout.PROPERTIES:
                     name = self._string(s.flagged()[0], s)
                 else:
                     name = self.string(s)
@@ -319,7 +315,7 @@ class _Body:
     def _arguments(self, s: Stream, region: Region) -> None:
         reader, names = self._reader, self._scope.names
         for _ in range(s.count()):
-            if reader.version >= _BRIEF_ARGUMENTS:
+            if reader.version >= layout.BRIEF_ARGUMENTS:
                 start = s.pos
                 number, has_location = s.flagged()
                 kind = reader.entry("type", number, start)
@@ -330,7 +326,7 @@ class _Body:
             names.arguments += 1
             self._define(argument, s)
             region.arguments.append(argument)
-        if reader.version >= _USE_LISTS and s.byte():
+        if reader.version >= layout.USE_LISTS and s.byte():
             _skip_use_lists(s, len(region.arguments))
 
     def _define(self, value: Argument, s: Stream) -> None:
@@ -352,28 +348,28 @@ class _Body:
         op = Operation(reader.op_name(s), offset)
         mask = s.byte()
         op.location = reader.attribute(s)
-        if mask & _HAS_ATTRIBUTES:
+        if mask & layout.HAS_ATTRIBUTES:
             found = reader.attribute(s)
             if not isinstance(found.value, dict):
                 fail("the attributes of an operation are not a dictionary", s.pos)
             op.attrs |= found.value
-        if mask & _HAS_PROPERTIES:
+        if mask & layout.HAS_PROPERTIES:
             op.attrs |= reader.properties(op.name, s)
-        types = reader.types(s) if mask & _HAS_RESULTS else []
-        if mask & _HAS_OPERANDS:
+        types = reader.types(s) if mask & layout.HAS_RESULTS else []
+        if mask & layout.HAS_OPERANDS:
             op.operands = [self._operand(s) for _ in range(s.count())]
-        if mask & _HAS_SUCCESSORS:
+        if mask & layout.HAS_SUCCESSORS:
             fail(f"{op.name} has successors, which have no counterpart in HLO", offset)
-        if mask & _HAS_USE_LISTS:
+        if mask & layout.HAS_USE_LISTS:
             _skip_use_lists(s, len(types))
-        count, is_isolated = s.flagged() if mask & _HAS_REGIONS else (0, False)
+        count, is_isolated = s.flagged() if mask & layout.HAS_REGIONS else (0, False)
         if count > s.end - s.pos:
             fail(f"{count} regions cannot fit in the {s.end - s.pos} bytes left", s.pos)
         self._results(op, types, s)
         scope = self._scope
         if is_isolated:
             scope = _Scope(_Names() if op.name in _FUNCTIONS else scope.names)
-            if reader.version >= _ISOLATED_SECTIONS:
+            if reader.version >= layout.ISOLATED_SECTIONS:
                 s = self._section(s)
         with reader.nested(offset):
             for _ in range(count):
@@ -384,8 +380,8 @@ class _Body:
         """Return the section that has the regions of an isolated operation."""
         start = s.pos
         number, content = s.section()
-        if number != _IR:
-            fail(f"regions are in section {number}, not {_IR}", start)
+        if number != layout.IR:
+            fail(f"regions are in section {number}, not {layout.IR}", start)
         return content
 
     def _results(self, op: Operation, types: list[Value], s: Stream) -> None:
@@ -415,8 +411,6 @@ class _Body:
 
 
 _FUNCTIONS = ("vhlo.func_v1", "func.func")
-_HAS_ATTRIBUTES, _HAS_RESULTS, _HAS_OPERANDS, _HAS_SUCCESSORS = 1, 2, 4, 8
-_HAS_REGIONS, _HAS_USE_LISTS, _HAS_PROPERTIES = 16, 32, 64
 
 
 def _skip_use_lists(s: Stream, values: int) -> None:

@@ -1,5 +1,6 @@
-"""Numbers and arrays of MLIR's dialect builtin: portable artifacts have them in discardable
-attributes, such as the device of a mesh, alone.
+"""Numbers, and lists of them, of MLIR's dialect builtin.
+
+Portable artifacts have them in discardable attributes only, such as the device of a mesh.
 """
 
 from __future__ import annotations
@@ -45,9 +46,3 @@ def read_list(r: Reader, s: Stream) -> Value:
     else:
         words = [str(int.from_bytes(x, "little", signed=kind[0] != "u")) for x in parts]
     return Value(f"array<{kind}{': ' if words else ''}{', '.join(words)}>")
-
-
-def read_dense(r: Reader, s: Stream) -> Value:
-    """Return an array, `dense<...>`."""
-    kind, raw = r.type(s).text, s.blob()
-    return Value(f'dense<"0x{raw.hex()}"> : {kind}' if raw else f"dense<> : {kind}")

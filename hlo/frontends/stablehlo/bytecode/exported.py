@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from hlo.frontends.stablehlo.bytecode.container import MAGIC
+from hlo.frontends.stablehlo.bytecode.layout import MAGIC
 
 # The offset of the field `mlir_module_serialized` in the table of fields.
 _MODULE_FIELD = 30

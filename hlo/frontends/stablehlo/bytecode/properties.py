@@ -1,12 +1,15 @@
 """The properties of operations in bytecode: the attributes that are part of their definition.
 
-A record of properties has them in alphabetical order, without names. Sources: the definitions of
-operations in VHLO, in Shardy, and in MLIR's dialect builtin.
+A record of properties has them in alphabetical order, without names. Operations of VHLO have a
+number in their name, which counts their definitions; each was introduced by a version of StableHLO.
+Sources: the definitions of operations in VHLO, in Shardy, and in MLIR's dialect builtin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from hlo.frontends.stablehlo.bytecode.versions import OLDEST, TooOldError, Version
 
 # By the operations that have the same ones. A `?` behind a name: it may be absent.
 _NAMES = {
@@ -16,6 +19,7 @@ _NAMES = {
     "sdy.all_slice": "out_sharding slicing_axes",
     "sdy.all_to_all": "out_sharding params",
     "sdy.collective_permute": "out_sharding",
+    "sdy.constant": "value",
     "sdy.manual_computation": "in_shardings manual_axes out_shardings",
     "sdy.mesh": "mesh sym_name",
     "sdy.named_computation": "in_shardings? name out_shardings?",
@@ -139,3 +143,41 @@ PROPERTIES: Mapping[str, tuple[str, ...]] = {
     for operations, names in table.items()
     for operation in operations.split()
 }
+
+# The versions of StableHLO that introduced definitions, after the oldest that is written.
+_INTRODUCED: Mapping[Version, str] = {
+    (1, 1, 0): "dynamic_gather_v2 gather_v2 scatter_v2",
+    (1, 4, 0): "tan_v1",
+    (1, 5, 0): "all_gather_v2 all_reduce_v2 all_to_all_v2",
+    (1, 6, 0): "dot_general_v2",
+    (1, 9, 0): "exponential_v2",
+    (1, 10, 0): (
+        "cbrt_v2 cosine_v2 exponential_minus_one_v2 log_plus_one_v2 log_v2 logistic_v2 rsqrt_v2 "
+        "sine_v2 sqrt_v2 tan_v2 tanh_v2"
+    ),
+    (1, 12, 0): "recv_v2 send_v2",
+    (1, 14, 0): "composite_v2",
+    (1, 15, 0): "async_done_v1 async_start_v1",
+    (1, 18, 0): "custom_call_v2",
+    (1, 19, 0): "collective_reduce_v1",
+    (1, 20, 0): "collective_broadcast_v2",
+}
+_SINCE = {name: version for version, names in _INTRODUCED.items() for name in names.split()}
+
+
+def definition(operation: str, target: Version) -> str:
+    """Return the newest definition of an operation that a version has, such as `add_v1`.
+
+    Raises TooOldError if the version does not have the operation.
+    """
+    known = [n for n in (f"{operation}_v1", f"{operation}_v2") if n.endswith("1") or n in _SINCE]
+    found = [name for name in known if _SINCE.get(name, OLDEST) <= target]
+    if not found:
+        raise TooOldError(_SINCE[known[0]], target, operation)
+    return found[-1]
+
+
+def introduced(operation: str, attribute: str) -> Version | None:
+    """Return the version since which an operation has an attribute, None if none has it."""
+    name = f"{operation}_v2"
+    return _SINCE.get(name) if attribute in PROPERTIES.get(f"vhlo.{name}", ()) else None

@@ -5,10 +5,9 @@ Source: Shardy's definition of its bytecode, whose codes are the positions in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from hlo.frontends.stablehlo.bytecode.builtin import decoder
+from hlo.frontends.stablehlo.bytecode.codes import Code, decoder
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
 from hlo.frontends.stablehlo.bytecode.stream import Stream
 from hlo.frontends.stablehlo.spelling import string
@@ -97,11 +96,43 @@ def _sharding_rule(r: Reader, s: Stream) -> Value:
     return Value(f"#sdy.op_sharding_rule<{inside}{', custom' if s.byte() else ''}>")
 
 
-_ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
-    0: _manual_axes, 1: _mesh_axis, 2: _mesh, 3: _sub_axis, 4: _axis, 5: _dimension,
-    6: partial(_sharding, has_unreduced=False), 7: _per_value,
-    8: _dim_mapping, 9: _tensor_mapping, 10: _sharding_rule,
-    15: partial(_sharding, has_unreduced=True), 16: _per_value,
-}  # fmt: skip
+def _axes(r: Reader, s: Stream) -> Value:
+    inside = _braces(r.attributes(s))
+    return Value(f"#sdy<axis_ref_list{inside}>", inside)
 
+
+def _lists_of_axes(r: Reader, s: Stream) -> Value:
+    inside = ", ".join(str(v.value) for v in r.attributes(s))
+    return Value(f"#sdy<list_of_axis_ref_lists[{inside}]>")
+
+
+def _exchange(r: Reader, s: Stream) -> Value:
+    inside = f"{_braces(r.attributes(s))}: {s.signed()}->{s.signed()}"
+    return Value(f"#sdy<all_to_all_param{inside}>", inside)
+
+
+def _exchanges(r: Reader, s: Stream) -> Value:
+    inside = ", ".join(str(v.value) for v in r.attributes(s))
+    return Value(f"#sdy<all_to_all_param_list[{inside}]>")
+
+
+_ATTRIBUTES = {
+    0: Code(_manual_axes),
+    1: Code(_mesh_axis),
+    2: Code(_mesh),
+    3: Code(_sub_axis),
+    4: Code(_axis),
+    5: Code(_dimension),
+    6: Code(partial(_sharding, has_unreduced=False)),
+    7: Code(_per_value),
+    8: Code(_dim_mapping),
+    9: Code(_tensor_mapping),
+    10: Code(_sharding_rule),
+    11: Code(_axes),
+    12: Code(_lists_of_axes),
+    13: Code(_exchange),
+    14: Code(_exchanges),
+    15: Code(partial(_sharding, has_unreduced=True)),
+    16: Code(_per_value),
+}
 decode_attribute = decoder(_ATTRIBUTES, "an attribute of the dialect sdy")

@@ -1,8 +1,9 @@
-"""Primitive values of MLIR's bytecode."""
+"""Primitive values of MLIR's bytecode: reading and writing."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NoReturn
 
 from hlo.errors import TextError
@@ -110,3 +111,81 @@ class Stream:
         content = self.pos
         self.take(size)
         return number & ~ALIGNED, Stream(self.data, content, self.pos)
+
+
+class Output:
+    """Bytes that are written; the counterpart of `Stream`."""
+
+    __slots__ = ("_pieces", "_tail")
+
+    # Longer pieces are kept, not copied.
+    _COPIED = 1 << 12
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._tail = bytearray()
+
+    def pieces(self) -> list[bytes]:
+        """Return what was written, in pieces."""
+        if self._tail:
+            self._pieces.append(bytes(self._tail))
+            self._tail = bytearray()
+        return self._pieces
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self._pieces)) + len(self._tail)
+
+    def raw(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        if len(data) <= self._COPIED:
+            self._tail += data
+        else:
+            self.pieces().append(data)
+
+    def byte(self, value: int) -> None:
+        self._tail.append(value)
+
+    def varint(self, value: int) -> None:
+        """Write an unsigned integer of 64 bits."""
+        size = max(-(-value.bit_length() // 7), 1)
+        if size > 8:
+            self._tail += b"\0" + value.to_bytes(8, "little")
+        else:
+            self._tail += (value << size | 1 << (size - 1)).to_bytes(size, "little")
+
+    def flagged(self, value: int, flag: bool) -> None:
+        """Write an unsigned integer with a flag in its low bit."""
+        self.varint(value << 1 | flag)
+
+    def signed(self, value: int) -> None:
+        """Write a signed integer of 64 bits."""
+        self.varint((value << 1) ^ (value >> 63))
+
+    def signed_list(self, values: Sequence[int]) -> None:
+        self.varint(len(values))
+        for value in values:
+            self.signed(value)
+
+    def wide(self, value: int, bits: int) -> None:
+        """Write an integer of a known width, at most 64 bits: without its sign."""
+        value &= (1 << bits) - 1
+        if bits <= 8:
+            self.byte(value)
+        else:
+            self.signed(value - (value >> 63 << 64))
+
+    def double(self, value: float) -> None:
+        """Write a number of type f64."""
+        self.wide(struct.unpack("<Q", struct.pack("<d", value))[0], 64)
+
+    def blob(self, data: bytes) -> None:
+        self.varint(len(data))
+        self.raw(data)
+
+    def section(self, number: int, content: Output) -> None:
+        """Write a section with its number."""
+        self.byte(number)
+        self.varint(content.size)
+        for piece in content.pieces():
+            self.raw(piece)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hlo.frontends.stablehlo.bytecode import builtin, shardy, unversioned, vhlo
+from hlo.frontends.stablehlo.bytecode import builtin, shardy, unversioned, vhlo, vhlo_types
 from hlo.frontends.stablehlo.bytecode.container import Argument, Operation, Reader, Value
 from hlo.frontends.stablehlo.bytecode.operations import attributes_of, name_of
 from hlo.frontends.stablehlo.bytecode.properties import PROPERTIES
@@ -28,7 +28,7 @@ def bytecode_to_text(data: bytes) -> str:
         },
         {
             "builtin": builtin.decode_type,
-            "vhlo": vhlo.decode_type,
+            "vhlo": vhlo_types.decode_type,
             "stablehlo": unversioned.decode_type,
         },
         PROPERTIES,

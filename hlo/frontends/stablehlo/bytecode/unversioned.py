@@ -6,9 +6,10 @@ computation of Shardy keeps its type. Source: the numbers in StableHLO's Stableh
 
 from __future__ import annotations
 
-from hlo.frontends.stablehlo.bytecode.builtin import decoder
+from hlo.frontends.stablehlo.bytecode.codes import Code, decoder
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
 from hlo.frontends.stablehlo.bytecode.stream import Stream
+from hlo.frontends.stablehlo.bytecode.vhlo_types import Bounds
 
 
 def _token(r: Reader, s: Stream) -> Value:
@@ -20,9 +21,8 @@ def _future(r: Reader, s: Stream) -> Value:
 
 
 def _bounds(r: Reader, s: Stream) -> Value:
-    bounds = ", ".join("?" if b < 0 else str(b) for b in s.signed_list())
-    return Value(f"#stablehlo.bounds<{bounds}>")
+    return Value(str(Bounds(tuple(s.signed_list()))))
 
 
-decode_type = decoder({0: _token, 1: _future}, "a type of the dialect stablehlo")
-decode_attribute = decoder({13: _bounds}, "an attribute of the dialect stablehlo")
+decode_type = decoder({0: Code(_token), 1: Code(_future)}, "a type of the dialect stablehlo")
+decode_attribute = decoder({13: Code(_bounds)}, "an attribute of the dialect stablehlo")

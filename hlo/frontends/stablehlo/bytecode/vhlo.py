@@ -1,49 +1,83 @@
-"""Attributes and types of VHLO in bytecode, as those of StableHLO.
+"""Attributes of VHLO in bytecode, decoded as those of StableHLO, and encoded from them.
 
-VHLO's attributes and types have a version in their name and never change, so that new readers take
-old files. Source: StableHLO's documents on VHLO, and the codes in its bytecode.
+VHLO's attributes have a version in their name and never change, so that new readers take old files.
+Source: StableHLO's documents on VHLO, and the codes in its bytecode.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hlo.frontends.stablehlo.bytecode.builtin import (
-    decoder,
-    read_array,
-    read_complex_type,
-    read_dictionary,
-    read_function_type,
-    read_string,
-    read_tensor_type,
-    read_tensor_type_with_encoding,
-    read_tuple_type,
-    read_type_attribute,
+from hlo.frontends.stablehlo.attributes import (
+    Accuracy,
+    Array,
+    Attribute,
+    Boolean,
+    Dictionary,
+    Elements,
+    Enumeration,
+    Float,
+    Integer,
+    List,
+    Numbers,
+    Record,
+    String,
+    Symbol,
+    TypeAttribute,
+    Verbatim,
+    output_operand_alias,
 )
+from hlo.frontends.stablehlo.bytecode.assembly import Encoder
+from hlo.frontends.stablehlo.bytecode.builtin import (
+    read_array,
+    read_dictionary,
+    read_string,
+    read_type_attribute,
+    with_sign,
+    write_array,
+    write_dictionary,
+    write_string,
+)
+from hlo.frontends.stablehlo.bytecode.codes import Code, decoder, encoder
 from hlo.frontends.stablehlo.bytecode.container import Reader, Value
-from hlo.frontends.stablehlo.bytecode.stream import Stream, fail
-
-NONE = object()
-"""The value of an attribute that is the type `none`: it stands for an absent one."""
+from hlo.frontends.stablehlo.bytecode.dense import dense_text, read_dense
+from hlo.frontends.stablehlo.bytecode.stream import Output, Stream, fail
+from hlo.frontends.stablehlo.bytecode.vhlo_types import NONE, Bounds, TensorType
+from hlo.frontends.stablehlo.spelling import is_splat
+from hlo.frontends.stablehlo.verbatim import parsed
+from hlo.values.types import ArrayShape
 
 # --- attributes ---------------------------------------------------------------------------------
 
 
-def _enumeration(name: str, *words: str, first: int = 0) -> Callable[[Reader, Stream], Value]:
-    def decode(r: Reader, s: Stream) -> Value:
+def _enumeration(name: str, *words: str, first: int = 0) -> Code:
+    def read(r: Reader, s: Stream) -> Value:
         start, number = s.pos, s.varint() - first
         if not 0 <= number < len(words):
             fail(f"{name} {number + first} is unknown", start)
-        return Value(f"#stablehlo<{name} {words[number]}>", words[number])
+        return Value(str(Enumeration(name, words[number])), words[number])
 
-    return decode
+    def write(e: Encoder, out: Output, a: Enumeration) -> None:
+        if a.word not in words:
+            e.refuse(f"a portable artifact has no {name} {a.word}")
+        out.varint(words.index(a.word) + first)
+
+    return Code(read, name, write)
 
 
 _API_VERSIONS = 5
+
+
+@dataclass(frozen=True)
+class ApiVersion(Attribute):
+    """The version of a custom call's interface."""
+
+    number: int
 
 
 def _api_version(r: Reader, s: Stream) -> Value:
@@ -53,9 +87,17 @@ def _api_version(r: Reader, s: Stream) -> Value:
     return Value(f"{number} : i32", number)
 
 
+def _write_api_version(e: Encoder, out: Output, a: ApiVersion) -> None:
+    out.varint(a.number)
+
+
 def _boolean(r: Reader, s: Stream) -> Value:
     value = bool(s.varint())
     return Value("true" if value else "false", value)
+
+
+def _write_boolean(e: Encoder, out: Output, a: Boolean) -> None:
+    out.varint(a.value)
 
 
 def _float(r: Reader, s: Stream) -> Value:
@@ -64,15 +106,13 @@ def _float(r: Reader, s: Stream) -> Value:
         fail(f"{kind.text} is not the type of a number", s.pos)
     bits, dtype = kind.value
     raw = s.wide(bits) & (1 << bits) - 1
-    number = np.array([raw], f"u{bits // 8}").view(dtype)[0]
-    text = decimal(number) if np.isfinite(number) else f"0x{raw:0{bits // 4}X}"
-    return Value(f"{text} : {kind.text}", float(number))
+    value = np.array([raw], f"u{bits // 8}").view(dtype)[0]
+    return Value(str(Float(value, kind.text)), float(value))
 
 
-def decimal(number: Any) -> str:
-    """Return a finite number as MLIR writes it: with a point before the exponent."""
-    text = str(number)
-    return text if "." in text else text.replace("e", ".0e")
+def _write_float(e: Encoder, out: Output, a: Float) -> None:
+    out.varint(e.type(a.kind))
+    out.wide(int.from_bytes(a.value.tobytes(), "little"), a.value.nbytes * 8)
 
 
 def _integer(r: Reader, s: Stream) -> Value:
@@ -80,30 +120,33 @@ def _integer(r: Reader, s: Stream) -> Value:
     if not isinstance(kind.value, int):
         fail(f"{kind.text} is not the type of an integer", s.pos)
     value = s.wide(kind.value)
-    if kind.value <= 8 and not kind.text.startswith("u") and value >> (kind.value - 1) & 1:
-        value -= 1 << kind.value
+    if not kind.text.startswith("u"):
+        value = with_sign(value, kind.value)
     return Value(f"{value} : {kind.text}", value)
+
+
+def _write_integer(e: Encoder, out: Output, a: Integer) -> None:
+    out.varint(e.type(a.kind))
+    out.wide(a.value, 64 if a.kind == "index" else int(a.kind.lstrip("ui")))
 
 
 def _output_operand_alias(r: Reader, s: Stream) -> Value:
     result, operand, inside = s.signed_list(), s.signed(), s.signed_list()
-    return Value(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = {result}, "
-        f"operand_index = {operand}, operand_tuple_indices = {inside}>"
-    )
+    return Value(str(output_operand_alias(tuple(result), operand, tuple(inside))))
+
+
+def _write_output_operand_alias(e: Encoder, out: Output, a: Record) -> None:
+    result, operand, inside = a.fields.values()
+    out.signed_list(result)
+    out.signed(operand)
+    out.signed_list(inside)
 
 
 def _tensor_attribute(r: Reader, s: Stream) -> Value:
     """Decode an array, whose value is its elements if it is a list of i64 or of i1."""
-    kind = r.type(s)
-    raw = s.blob()
-    if not (isinstance(kind.value, tuple) and isinstance(kind.value[1], tuple)):
-        fail(f"{kind.text} is not the type of a constant", s.pos)
+    kind, raw, count = read_dense(r, s)
     element, dims = kind.value
-    count = int(np.prod(dims, dtype=object))
-    if element == "i1":
-        raw = _bytes_of_bits(raw, count)
-    text = f'dense<"0x{raw.hex()}"> : {kind.text}' if count else f"dense<> : {kind.text}"
+    text = f"dense<{dense_text(raw, element, dims, count)}> : {kind.text}"
     if len(dims) != 1 or element not in ("i1", "i64") or count > _MAX_LIST:
         return Value(text)
     width = 8 if element == "i64" else 1
@@ -120,6 +163,30 @@ def _tensor_attribute(r: Reader, s: Stream) -> Value:
 _MAX_LIST = 1 << 16
 
 
+def _write_tensor(e: Encoder, out: Output, a: Array | Numbers | Elements) -> None:
+    """Write the bytes of an array; those of one element where all are the same."""
+    if isinstance(a, Elements):
+        shape = a.literal.shape
+        assert isinstance(shape, ArrayShape)
+        values = a.literal.array.reshape(-1)
+        out.varint(e.type(shape))
+    else:
+        dims = a.dims if isinstance(a, Numbers) else (len(a.values),)
+        dtype = {"i64": np.int64, "index": np.int64, "i1": np.bool_}.get(a.kind)
+        if dtype is None:
+            e.refuse(f"a portable artifact has lists of i64 and i1, not of {a.kind}")
+        values = np.array(a.values, dtype)
+        out.varint(e.type(TensorType(a.kind, dims)))
+    alike = len(values) > 1 and is_splat(values)
+    if values.dtype != np.bool_:
+        out.blob(values[: 1 if alike else None].tobytes())
+    elif alike:
+        # A byte that is no list of bits, which ends with zeros.
+        out.blob(b"\xff" if values[0] else b"\0")
+    else:
+        out.blob(np.packbits(values, bitorder="little").tobytes())
+
+
 class Ints(list[int]):
     """The elements of a list of integers or of truth values, with the short form of its text."""
 
@@ -128,18 +195,12 @@ class Ints(list[int]):
         self.text = text
 
 
-def _bytes_of_bits(raw: bytes, count: int) -> bytes:
-    """Return a byte for each truth value, or one for all: older files have a bit for each."""
-    values = np.frombuffer(raw, np.uint8)
-    if len(raw) == -(-count // 8) != count:
-        values = np.unpackbits(values, bitorder="little")[:count]
-    values = (values != 0).astype(np.uint8)
-    return bytes(values[:1] if (values == values[:1]).all() else values)
-
-
 def _type_extensions(r: Reader, s: Stream) -> Value:
-    bounds = ", ".join("?" if b < 0 else str(b) for b in s.signed_list())
-    return Value(f"#stablehlo.bounds<{bounds}>")
+    return Value(str(Bounds(tuple(s.signed_list()))))
+
+
+def _write_type_extensions(e: Encoder, out: Output, a: Bounds) -> None:
+    out.signed_list(a.sizes)
 
 
 def _result_accuracy(r: Reader, s: Stream) -> Value:
@@ -147,10 +208,14 @@ def _result_accuracy(r: Reader, s: Stream) -> Value:
     mode = r.attribute(s)
     if mode.value == "DEFAULT":
         return Value("", NONE)
-    return Value(
-        f"#stablehlo.result_accuracy<atol = {decimal(atol)}, rtol = {decimal(rtol)}, "
-        f"ulps = {ulps}, mode = #stablehlo.result_accuracy_mode<{mode.value}>>"
-    )
+    return Value(str(Accuracy(atol, rtol, ulps, mode.value)))
+
+
+def _write_result_accuracy(e: Encoder, out: Output, a: Accuracy) -> None:
+    out.double(a.atol)
+    out.double(a.rtol)
+    out.signed(a.ulps)
+    out.varint(e.attribute(Enumeration("result_accuracy_mode", a.mode)))
 
 
 def _sub_axis(r: Reader, s: Stream) -> Value:
@@ -181,138 +246,53 @@ def _mesh_groups(r: Reader, s: Stream) -> Value:
     return Value(f"#stablehlo.replica_group_mesh_axes<mesh = {name}, axes = {axes.text}>")
 
 
-_ATTRIBUTES: dict[int, Callable[[Reader, Stream], Value]] = {
-    1: read_array,
-    2: _boolean,
+def _write_type(e: Encoder, out: Output, a: TypeAttribute) -> None:
+    out.varint(e.type(a.type))
+
+
+_ATTRIBUTES = {
+    1: Code(read_array, List, write_array),
+    2: Code(_boolean, Boolean, _write_boolean),
     3: _enumeration("comparison_direction", "EQ", "NE", "GE", "GT", "LE", "LT"),
     4: _enumeration("comparison_type", "NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
-    5: _api_version,
-    6: read_dictionary,
+    5: Code(_api_version, ApiVersion, _write_api_version),
+    6: Code(read_dictionary, Dictionary, write_dictionary),
     7: _enumeration("fft_type", "FFT", "IFFT", "RFFT", "IRFFT"),
-    8: _float,
-    9: _integer,
-    10: _output_operand_alias,
+    8: Code(_float, Float, _write_float),
+    9: Code(_integer, Integer, _write_integer),
+    10: Code(_output_operand_alias, "output_operand_alias", _write_output_operand_alias),
     11: _enumeration("precision", "DEFAULT", "HIGH", "HIGHEST"),
     12: _enumeration("rng_algorithm", "DEFAULT", "THREE_FRY", "PHILOX"),
     13: _enumeration("rng_distribution", "UNIFORM", "NORMAL", first=1),
-    14: read_string,
-    15: _tensor_attribute,
+    14: Code(read_string, String, write_string),
+    15: Code(_tensor_attribute, Elements, _write_tensor),
     16: _enumeration("transpose", "TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
-    17: read_type_attribute,
-    18: _type_extensions,
+    17: Code(read_type_attribute, TypeAttribute, _write_type),
+    18: Code(_type_extensions, Bounds, _write_type_extensions),
     19: _enumeration("result_accuracy_mode", "DEFAULT", "HIGHEST", "TOLERANCE"),
-    20: _result_accuracy,
-    21: _sub_axis,
-    22: _axis,
-    23: _mesh_groups,
-    24: _mesh_axis,
-    25: _mesh,
+    20: Code(_result_accuracy, Accuracy, _write_result_accuracy),
+    21: Code(_sub_axis),
+    22: Code(_axis),
+    23: Code(_mesh_groups),
+    24: Code(_mesh_axis),
+    25: Code(_mesh),
 }
-
-# --- types --------------------------------------------------------------------------------------
-
-
-def _unranked(r: Reader, s: Stream) -> Value:
-    return Value(f"tensor<*x{r.type(s).text}>")
+# What is encoded as something else: VHLO has fewer kinds of attributes.
+_SAME = {Array: Elements, Numbers: Elements}
 
 
-def _buffer(r: Reader, s: Stream) -> Value:
-    sizes = "".join(f"{d}x" for d in s.signed_list())
-    return Value(f"memref<{sizes}{r.type(s).text}>")
+def _key_of(a: Any) -> Hashable:
+    return a.kind if isinstance(a, Enumeration | Record) else _SAME.get(type(a), type(a))
 
-
-def _future(r: Reader, s: Stream) -> Value:
-    return Value(f"!stablehlo.future<{', '.join(t.text for t in r.types(s))}>")
-
-
-def _quantized(r: Reader, s: Stream) -> Value:
-    flags, storage, expressed = s.varint(), r.type(s), r.type(s)
-    scale, zero = s.double(), s.signed()
-    low, high = s.signed(), s.signed()
-    types = f"{_storage(storage, flags, low, high)}:{expressed.text}"
-    return Value(f"!quant.uniform<{types}, {decimal(scale)}:{zero}>")
-
-
-def _quantized_per_axis(r: Reader, s: Stream) -> Value:
-    flags, storage, expressed, axis = s.varint(), r.type(s), r.type(s), s.varint()
-    low, high = s.signed(), s.signed()
-    scales = [s.double() for _ in range(s.count())]
-    zeros = s.signed_list()
-    if len(scales) != len(zeros):
-        fail(f"{len(scales)} scales and {len(zeros)} zero points", s.pos)
-    pairs = ", ".join(f"{decimal(scale)}:{zero}" for scale, zero in zip(scales, zeros, strict=True))
-    return Value(
-        f"!quant.uniform<{_storage(storage, flags, low, high)}:{expressed.text}:{axis}, "
-        f"{{{pairs}}}>"
-    )
-
-
-def _storage(kind: Value, flags: int, low: int, high: int) -> str:
-    """Return a storage type with its range. flags: 1 if it is signed."""
-    bits = kind.text.lstrip("sui")
-    return f"{'i' if flags & 1 else 'u'}{bits if kind.text[0] != 'f' else kind.text}<{low}:{high}>"
-
-
-def _word(text: str, bits: int | None = None, dtype: str = "") -> Callable[..., Value]:
-    """bits, dtype: of numbers that are attributes."""
-    value = None if bits is None else (bits, np.dtype(dtype)) if dtype else bits
-    return lambda r, s: Value(text, value)
-
-
-def _none(r: Reader, s: Stream) -> Value:
-    return Value("none", NONE)
-
-
-def _bfloat16() -> str:
-    import ml_dtypes  # noqa: F401  registers the name with numpy
-
-    return "bfloat16"
-
-
-_TYPES: dict[int, Callable[..., Value]] = {
-    0: _word("i1", 1),
-    1: read_complex_type,
-    2: _word("bf16", 16, _bfloat16()),
-    3: _word("f16", 16, "float16"),
-    4: _word("f32", 32, "float32"),
-    5: _word("f64", 64, "float64"),
-    6: _word("f8E4M3FN"),
-    7: _word("f8E5M2"),
-    8: read_function_type,
-    9: _word("index", 64),
-    10: _word("i4", 4),
-    11: _word("i8", 8),
-    12: _word("i16", 16),
-    13: _word("i32", 32),
-    14: _word("i64", 64),
-    15: _word("ui4", 4),
-    16: _word("ui8", 8),
-    17: _word("ui16", 16),
-    18: _word("ui32", 32),
-    19: _word("ui64", 64),
-    20: read_tensor_type,
-    21: read_tensor_type_with_encoding,
-    22: _word("!stablehlo.token"),
-    23: read_tuple_type,
-    24: _quantized,
-    25: _unranked,
-    27: _word("f8E4M3FNUZ"),
-    28: _word("f8E5M2FNUZ"),
-    29: _word("f8E4M3B11FNUZ"),
-    30: _quantized_per_axis,
-    31: _word("i2", 2),
-    32: _word("ui2", 2),
-    33: _none,
-    34: _word("tf32"),
-    35: _word("f8E4M3"),
-    36: _word("f8E3M4"),
-    37: _word("f4E2M1FN"),
-    38: _word("f6E2M3FN"),
-    39: _word("f6E3M2FN"),
-    40: _word("f8E8M0FNU"),
-    41: _buffer,
-    42: _future,
-}
 
 decode_attribute = decoder(_ATTRIBUTES, "an attribute of VHLO")
-decode_type = decoder(_TYPES, "a type of VHLO")
+_encode = encoder(_ATTRIBUTES, _key_of, "attribute")
+
+
+def encode_attribute(e: Encoder, out: Output, a: Any) -> None:
+    """Write an attribute with its code. Raises InferError for what VHLO lacks."""
+    if isinstance(a, Symbol):
+        a = String(a.name)
+    elif isinstance(a, Verbatim):
+        a = parsed(a)
+    _encode(e, out, a)
