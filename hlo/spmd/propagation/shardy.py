@@ -198,6 +198,9 @@ class ShardyReader:
                               f"{len(inst.operands)} operands", "bad-sharding")  # fmt: skip
         parts = []
         for operand, sharding, shape in zip(inst.operands, shardings, shapes, strict=True):
+            if shape.is_token:
+                parts.append(operand)
+                continue
             [(_, said)] = self._of(inst, _IN, [sharding], operand.shape, mesh)
             whole = _mark(comp, "Sharding", operand, operand.shape, inst)
             found[whole, 0] = _in_region(said, outer)
@@ -219,6 +222,9 @@ class ShardyReader:
                               f"{len(inst.operands)} results", "bad-sharding")  # fmt: skip
         parts = []
         for operand, sharding, shape in zip(inst.operands, shardings, shapes, strict=True):
+            if shape.is_token:
+                parts.append(operand)
+                continue
             [(_, said)] = self._of(inst, _OUT, [sharding], shape, mesh)
             target = "Sharding"
             if mesh.count(manual) > 1:

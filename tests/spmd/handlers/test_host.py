@@ -129,3 +129,37 @@ ENTRY e {{
     result, _ = run(text, backend, X, host=hlo.Host({f"xla_ffi_{target}": {3: function}}))
     assert result.tolist() == X.tolist()
     assert seen == sizes
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tokens_pass_into_and_out_of_manual_regions(backend: str) -> None:
+    """As of an ordered `io_callback` in JAX's `shard_map`."""
+    notes = (
+        r'xla.sdy.%s_shardings="#sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{\"d\"}]>]>",'
+        r'xla.sdy.manual_axes="#sdy<manual_axes{\"d\"}>"'
+    )
+    text = f"""HloModule m, num_partitions=4, {MESHES}
+ENTRY e {{
+  t = token[] after-all()
+  x = f32[8] parameter(0), {CUT}
+  i = (token[], f32[2]) custom-call(t, x), custom_call_target="xla.sdy.GlobalToLocalShape",
+    custom_call_has_side_effect=true, frontend_attributes={{{notes % "in"}}}
+  u = token[] get-tuple-element(i), index=0
+  y = f32[2] get-tuple-element(i), index=1
+  c = (token[], f32[2]) custom-call(u, y), {CALL % ""}, custom_call_has_side_effect=true
+  v = token[] get-tuple-element(c), index=0
+  z = f32[2] get-tuple-element(c), index=1
+  o = (token[], f32[8]) custom-call(v, z), custom_call_target="xla.sdy.LocalToGlobalShape",
+    custom_call_has_side_effect=true, frontend_attributes={{{notes % "out"}}}
+  ROOT r = f32[8] get-tuple-element(o), index=1
+}}"""
+    seen = []
+
+    def function(x: np.ndarray) -> np.ndarray:
+        seen.append(len(x))
+        return -x
+
+    host = hlo.Host({"xla_ffi_python_cpu_callback": {3: function}})
+    result, _ = run(text, backend, X, host=host)
+    assert result.tolist() == (-X).tolist()
+    assert seen == [2, 2, 2, 2]
