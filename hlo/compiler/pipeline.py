@@ -383,7 +383,7 @@ def _compile(
             text, module, store, threads, features, host, passes, verify, tuning, custom_calls
         )
     executable.compile_seconds, executable.tuning = clock.seconds, tuning
-    executable.custom_calls = custom_calls
+    executable.custom_calls, executable.key = custom_calls, key
 
     def saver(path: str, **options: Any) -> None:
         given = {"features": features, "passes": passes, "verify": verify, "tuning": tuning}
@@ -506,12 +506,18 @@ def _outside(
 
 
 def load_program(
-    program: NativeProgram, *, threads: int | None = None, host: Host | None = None
-) -> Executable:
-    """Return a function that runs a compiled program. Raises HloError, or RuntimeError for code
-    that does not load."""
-    outside = _outside(program, host, {}) if program.uses_host else None
-    return Executable(program, threads=threads, outside=outside)
+    program: NativeProgram, *, threads: int | None = None, host: Host | None = None,
+    custom_calls: Mapping[str, Any] = {},
+) -> Executable:  # fmt: skip
+    """Return a function that runs a compiled program.
+
+    custom_calls: the functions of the module that it was made from. Raises HloError, or
+    RuntimeError for code that does not load.
+    """
+    outside = _outside(program, host, custom_calls) if program.uses_host else None
+    executable = Executable(program, threads=threads, outside=outside)
+    executable.custom_calls = custom_calls
+    return executable
 
 
 def on_host(executable: Executable, host: Host) -> Executable:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hlo.compiler.pipeline import compile as compile_module
 from hlo.host import Host
+from hlo.ir import Module
 from hlo.pjrt import records
 from hlo.pjrt.calls import functions, give_functions
 from hlo.pjrt.client import CLIENTS, Client
@@ -15,14 +16,16 @@ from hlo.pjrt.compile_options import CompileOptions, read_compile_options
 from hlo.pjrt.entries import PjrtError, bytes_at, entry
 from hlo.pjrt.executables import EXECUTABLES, Executable, drop_dead
 from hlo.pjrt.interface import interface
+from hlo.pjrt.kept import Kept
 from hlo.pjrt.loaded import loaded_record
 from hlo.pjrt.memory import Held
 from hlo.pjrt.options import Options
 from hlo.pjrt.outside import Devices
-from hlo.pjrt.programs import Program, prepare, read_program
+from hlo.pjrt.programs import Program
 from hlo.pjrt.topology import TOPOLOGIES
 from hlo.runtime.cache import Cache
 from hlo.runtime.executable import Executable as NativeExecutable
+from hlo.spmd.partitioners import PARTITIONERS
 
 _Program = interface().structs["Program"]
 _numbers = itertools.count(1)
@@ -62,17 +65,37 @@ def _compiled(args: Any, defaults: Options, client: Client | None) -> Executable
     form = bytes_at(given.format, given.format_size).decode(errors="replace")
     content = bytes_at(args.compile_options, args.compile_options_size)
     options = read_compile_options(content, defaults)
-    program = prepare(read_program(bytes_at(given.code, given.code_size), form), options)
-    return load(program, native_code(program, options), options, client)
+    code = bytes_at(given.code, given.code_size)
+    program, native = compiled(code, form, options)
+    return load(program, native, options, client)
 
 
-def native_code(program: Program, options: CompileOptions) -> NativeExecutable:
+def compiled(code: bytes, form: str, options: CompileOptions) -> tuple[Program, NativeExecutable]:
+    """Return a program and its native code, kept or new. Raises PjrtError or HloError."""
+    own = options.options
+    store = Cache(own.cache) if isinstance(own.cache, str) else Cache() if own.cache else None
+    kept = store and Kept(store, code, form, options)
+    found = kept and kept.get()
+    if found:
+        return found
+    program = Program(code, form, options)
+    native = native_code(program.module, options, store)
+    # What functions of this process decide is not kept.
+    if program.module.custom_calls or any(name.encode() in code for name in PARTITIONERS):
+        return program, native
+    if kept:
+        kept.put(program, native)
+    program.forget_module()
+    return program, native
+
+
+def native_code(module: Module, options: CompileOptions, store: Cache | None) -> NativeExecutable:
     """Return the native code of what each device runs. Raises HloError."""
     own = options.options
-    give_functions(program.module)
+    give_functions(module)
     found = compile_module(
-        program.module,
-        cache=Cache(own.cache) if isinstance(own.cache, str) else own.cache,
+        module,
+        cache=store or False,
         threads=own.threads or None,
         host=Host(custom_calls=functions()),
         passes="" if own.passes == "none" else own.passes,
@@ -81,6 +104,8 @@ def native_code(program: Program, options: CompileOptions) -> NativeExecutable:
         strict=own.strict,
     )
     assert isinstance(found, NativeExecutable)
+    # It has the module.
+    found.saver = None
     return found
 
 
@@ -101,7 +126,7 @@ def load(
         raise PjrtError("INVALID_ARGUMENT", "the device assignment names a device twice")
     held, number = Held(), next(_numbers)
     counts = (options.num_replicas, options.num_partitions)
-    outside = Devices(native, counts, program.module.custom_calls)
+    outside = Devices(native, counts)
     address = loaded_record(
         held, number, program, native, devices, counts, outside.addresses, outside.stop_at
     )

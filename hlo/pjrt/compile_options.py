@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ class CompileOptions:
     arguments_may_be_cut likewise.
     """
 
-    content: bytes
+    # Equal options differ in it: it has maps, and what only XLA knows.
+    content: bytes = field(repr=False)
     options: Options
     num_replicas: int = 1
     num_partitions: int = 1

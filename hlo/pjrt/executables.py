@@ -12,7 +12,6 @@ from hlo.compiler.lowering import Clock, optimized
 from hlo.frontends.proto import to_proto, wire
 from hlo.frontends.proto.schema import Message, schema
 from hlo.frontends.proto.shapes import write_program_shape
-from hlo.frontends.text import print_module
 from hlo.ir import Module
 from hlo.pjrt import records
 from hlo.pjrt.compile_options import CompileOptions, assignment_bytes
@@ -64,8 +63,8 @@ class Executable:
     @cached_property
     def fingerprint(self) -> str:
         """What tells it from executables that may compute something else."""
-        digest = hashlib.sha256(print_module(self.program.module).encode())
-        digest.update(__version__.encode() + self.options.content)
+        digest = hashlib.sha256(self.program.code)
+        digest.update(f"{__version__} {self.options!r}".encode())
         return digest.hexdigest()
 
     @cached_property
@@ -111,7 +110,7 @@ def program_with_config(module: Module, options: CompileOptions) -> bytes:
 @entry("Executable_Name")
 def _name(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    args.executable_name, args.executable_name_size = e.held.string(e.program.module.name)
+    args.executable_name, args.executable_name_size = e.held.string(e.program.shape.name)
 
 
 @entry("Executable_Fingerprint")
@@ -179,7 +178,8 @@ def _memory_kinds(e: Executable, side: int) -> tuple[int, int]:
     """Return the addresses of arrays of names and of their sizes, made once."""
     key = f"memory kinds {side}"
     if key not in e.kept:
-        e.kept[key] = e.held.strings([MEMORY_KINDS[n] for n in e.program.memory_kinds[side]])
+        kinds = (e.program.shape.argument_kinds, e.program.shape.result_kinds)[side]
+        e.kept[key] = e.held.strings([MEMORY_KINDS[n] for n in kinds])
     found: tuple[int, int] = e.kept[key]
     return found
 
@@ -187,14 +187,14 @@ def _memory_kinds(e: Executable, side: int) -> tuple[int, int]:
 @entry("Executable_OutputMemoryKinds")
 def _output_memory_kinds(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    args.num_outputs = len(e.program.results)
+    args.num_outputs = len(e.program.shape.results)
     args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, 1)
 
 
 @entry("Executable_ParameterMemoryKinds")
 def _parameter_memory_kinds(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    args.num_parameters = len(e.program.arguments)
+    args.num_parameters = len(e.program.shape.arguments)
     args.memory_kinds, args.memory_kind_sizes = _memory_kinds(e, 0)
 
 
@@ -202,18 +202,18 @@ def _parameter_memory_kinds(args: Any) -> None:
 def _output_types(args: Any) -> None:
     e = EXECUTABLES[args.executable]
     if "types" not in e.kept:
-        e.kept["types"] = e.held.array(ctypes.c_int32, map(buffer_type, e.program.results))
-    args.output_types, args.num_output_types = e.kept["types"], len(e.program.results)
+        e.kept["types"] = e.held.array(ctypes.c_int32, map(buffer_type, e.program.shape.results))
+    args.output_types, args.num_output_types = e.kept["types"], len(e.program.shape.results)
 
 
 @entry("Executable_OutputDimensions")
 def _output_dimensions(args: Any) -> None:
     e = EXECUTABLES[args.executable]
     if "dims" not in e.kept:
-        dims = [dims_of(s) for s in e.program.results]
+        dims = [dims_of(s) for s in e.program.shape.results]
         flat = e.held.array(ctypes.c_int64, (d for of in dims for d in of))
         e.kept["dims"] = flat, e.held.addresses(map(len, dims))
-    args.num_outputs = len(e.program.results)
+    args.num_outputs = len(e.program.shape.results)
     args.dims, args.dim_sizes = e.kept["dims"]
 
 
@@ -243,8 +243,10 @@ def _cost_analysis(args: Any) -> None:
 @entry("Executable_GetCompiledMemoryStats")
 def _memory_stats(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    sizes = [sum(map(bytes_of, side)) for side in (e.program.arguments, e.program.results)]
-    shared = sum(bytes_of(e.program.results[n]) for n in e.program.aliases)
+    sizes = [
+        sum(map(bytes_of, side)) for side in (e.program.shape.arguments, e.program.shape.results)
+    ]
+    shared = sum(bytes_of(e.program.shape.results[n]) for n in e.program.shape.aliases)
     for name, *_ in type(args)._fields_[3:]:
         setattr(args, name, 0)
     args.generated_code_size_in_bytes = sum(map(len, e.native.program.code))

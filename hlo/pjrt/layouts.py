@@ -40,12 +40,12 @@ def _topology_default(args: Any) -> None:
 @entry("Layouts_PJRT_Executable_GetOutputLayouts")
 def _output_layouts(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    args.num_outputs = len(e.program.results)
-    args.layouts = _of_shapes(e, "output", e.program.results)
+    args.num_outputs = len(e.program.shape.results)
+    args.layouts = _of_shapes(e, "output", e.program.shape.results)
 
 
 @entry("Layouts_PJRT_Executable_GetParameterLayouts")
 def _parameter_layouts(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    args.num_parameters = len(e.program.arguments)
-    args.layouts = _of_shapes(e, "parameter", e.program.arguments)
+    args.num_parameters = len(e.program.shape.arguments)
+    args.layouts = _of_shapes(e, "parameter", e.program.shape.arguments)

@@ -67,15 +67,14 @@ def loaded_record(
     of the word that stops them, 0 where nothing has to.
     """
     known = native.native()
-    arguments, results = program.arguments, program.results
-    donated = program.donated
-    aliases = {r: a for r, a in program.aliases.items() if a in donated}
+    arguments, results = program.shape.arguments, program.shape.results
+    donated, aliases = program.shape.donated, program.shape.aliases
     items = (records.Result * max(1, len(results)))()
     for n, (item, shape, slot) in enumerate(zip(items, results, slots(results), strict=False)):
         item.type, item.rank = buffer_type(shape), len(dims_of(shape))
         item.dims = held.array(ctypes.c_int64, dims_of(shape))
         item.bytes, item.slot, item.argument = bytes_of(shape), slot, aliases.get(n, -1)
-        item.kind = program.memory_kinds[1][n]
+        item.kind = program.shape.result_kinds[n]
         if isinstance(shape, ArrayShape) and shape.layout and not shape.layout.is_default:
             item.layout = layout_handle(shape.layout)
     record = records.Loaded(

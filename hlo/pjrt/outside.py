@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hlo.compiler.pipeline import on_host
 from hlo.errors import HloError
@@ -29,17 +28,15 @@ class Devices:
     not, and have to be renewed.
     """
 
-    def __init__(
-        self, native: NativeExecutable, counts: tuple[int, int], own: Mapping[str, Any]
-    ) -> None:
-        """counts: of replicas and of partitions. own: the program's own functions, by target."""
+    def __init__(self, native: NativeExecutable, counts: tuple[int, int]) -> None:
+        """counts: of replicas and of partitions."""
         self._native, self._counts = native, counts
         self._lock = threading.Lock()
         # The first error of the devices since they were renewed.
         self._first: PjrtError | None = None
         count = counts[0] * counts[1]
         self._exchange = Exchange(range(count)) if count > 1 else None
-        calls = {**functions(), **own}
+        calls = {**functions(), **native.custom_calls}
         self._hosts = [Host(custom_calls=calls) for _ in range(count * native.uses_host)]
         self._begin_hosts()
         self._tables = [on_host(native, host).host_table() for host in self._hosts]

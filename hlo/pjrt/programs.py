@@ -3,102 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from hlo.errors import TextError
 from hlo.frontends.proto import from_proto, wire
 from hlo.frontends.proto.schema import schema
 from hlo.frontends.stablehlo import from_stablehlo
-from hlo.frontends.text.header import ProgramShape
+from hlo.frontends.text.header import ProgramShape as EntryLayout
 from hlo.ir import Module
 from hlo.pjrt.compile_options import CompileOptions
-from hlo.pjrt.devices import KIND_IDS
 from hlo.pjrt.entries import PjrtError
-from hlo.spmd.contract import contract_of
-from hlo.values.sharding import Sharding
+from hlo.pjrt.program_shape import ProgramShape, shape_of
 from hlo.values.types import ArrayShape, Shape, TupleShape, with_layouts_of
 
 # The number of bytes by which MLIR's bytecode begins.
 _BYTECODE = b"ML\xefR"
 
 
-@dataclass(frozen=True)
 class Program:
-    """A program, and what a device has of it.
+    """A program as it came, for the devices that its options say.
 
     Attributes:
-        module: what each device runs, on its shards.
-        parameter_shardings, result_shardings: of the leaves of the parameters and the result, None
-            for a program that is not partitioned.
+        shape: what a device takes and gives.
     """
 
-    module: Module
-    parameter_shardings: tuple[Sharding, ...] | None = None
-    result_shardings: tuple[Sharding, ...] | None = None
-
-    @staticmethod
-    def of_device(module: Module, options: CompileOptions) -> Program:
-        """Return the program of a module for each device, which has been prepared for options."""
-        _set_counts(module, options)
-        if options.num_partitions == 1:
-            return Program(module)
-        contract = contract_of(module)
-        assert contract is not None
-        return Program(module, contract.parameter_shardings, contract.result_shardings)
+    def __init__(
+        self, code: bytes, form: str, options: CompileOptions, shape: ProgramShape | None = None
+    ) -> None:
+        """shape: where that is known already. Raises PjrtError or HloError."""
+        self.code, self.form, self.options = code, form, options
+        self.shape = shape or shape_of(self.module, options.num_partitions > 1)
 
     @cached_property
-    def arguments(self) -> list[Shape]:
-        """The shapes of the arguments of a device: arrays and tokens."""
-        return [leaf for s in self.module.program_shapes[0] for _, leaf in s.leaves()]
+    def module(self) -> Module:
+        """The module that each device runs, on its shards. Raises PjrtError or HloError."""
+        return prepared(read_program(self.code, self.form), self.options)
 
-    @cached_property
-    def results(self) -> list[Shape]:
-        """The shapes of the results of a device: arrays and tokens."""
-        return [leaf for _, leaf in self.module.program_shapes[1].leaves()]
-
-    @cached_property
-    def memory_kinds(self) -> tuple[list[int], list[int]]:
-        """The kinds of memory that arguments are taken from and results put to, by number."""
-        notes = self.module.attrs.get("frontend_attributes", {})
-        return (
-            _kinds(notes.get("parameter_memory_kinds"), len(self.arguments)),
-            _kinds(notes.get("result_memory_kinds"), len(self.results)),
-        )
-
-    @cached_property
-    def donated(self) -> list[int]:
-        """The arguments that are gone after a run, by number."""
-        attrs, numbers = self.module.attrs, self._argument_numbers
-        given = [(a.parameter, a.index) for a in attrs.get("input_output_alias", ())]
-        given += [(d.parameter, d.index) for d in attrs.get("buffer_donor", ())]
-        return sorted({numbers[place] for place in given if place in numbers})
-
-    @cached_property
-    def aliases(self) -> dict[int, int]:
-        """By the number of a result, the argument whose memory it takes."""
-        results = {p: n for n, (p, _) in enumerate(self.module.program_shapes[1].leaves())}
-        numbers = self._argument_numbers
-        return {
-            results[a.output]: numbers[a.parameter, a.index]
-            for a in self.module.attrs.get("input_output_alias", ())
-        }
-
-    @cached_property
-    def _argument_numbers(self) -> dict[tuple[int, tuple[int, ...]], int]:
-        shapes = self.module.program_shapes[0]
-        places = [(n, path) for n, s in enumerate(shapes) for path, _ in s.leaves()]
-        return {place: number for number, place in enumerate(places)}
-
-
-def _kinds(said: str | None, count: int) -> list[int]:
-    """Return the kinds of memory in an attribute of a module. Raises PjrtError."""
-    names = said.split(",") if said else []
-    unknown = [name for name in names if name not in KIND_IDS]
-    if unknown:
-        raise PjrtError("INVALID_ARGUMENT", f"there is no kind of memory {unknown[0]!r}")
-    # What is no part of a program as JAX writes it is in the usual one.
-    return [KIND_IDS[name] for name in names] if len(names) == count else [0] * count
+    def forget_module(self) -> None:
+        """Drop the module, which is read again if it is asked for."""
+        self.__dict__.pop("module", None)
 
 
 def read_program(code: bytes, form: str) -> Module:
@@ -117,18 +60,18 @@ def read_program(code: bytes, form: str) -> Module:
     raise PjrtError("INVALID_ARGUMENT", f"a program of the format {form!r} is not known here")
 
 
-def prepare(source: Module, options: CompileOptions) -> Program:
-    """Return a program for the devices that its options say. Raises PjrtError or HloError."""
+def prepared(source: Module, options: CompileOptions) -> Module:
+    """Return the module of each device that its options say. Raises PjrtError or HloError."""
     _set_counts(source, options)
     _set_layouts(source, options)
     _need_static(source)
     if options.num_partitions == 1:
-        return Program(source)
+        return source
     from hlo.compiler.partition import partition
 
     module = partition(source).module
     _take_layouts(module, source)
-    return Program.of_device(module, options)
+    return module
 
 
 def _take_layouts(module: Module, source: Module) -> None:
@@ -138,7 +81,7 @@ def _take_layouts(module: Module, source: Module) -> None:
     shapes = [
         with_layouts_of(p.shape, s) for p, s in zip(entry.parameters, parameters, strict=True)
     ]
-    module.attrs["entry_computation_layout"] = ProgramShape(
+    module.attrs["entry_computation_layout"] = EntryLayout(
         tuple(shapes), with_layouts_of(entry.result_shape, result)
     )
 
@@ -173,7 +116,7 @@ def _set_layouts(module: Module, options: CompileOptions) -> None:
         parameters = [_laid_out(s, g) for s, g in zip(parameters, given, strict=True)]
     if options.result_layout is not None:
         result = _laid_out(result, options.result_layout)
-    module.attrs["entry_computation_layout"] = ProgramShape(tuple(parameters), result)
+    module.attrs["entry_computation_layout"] = EntryLayout(tuple(parameters), result)
 
 
 def _laid_out(shape: Shape, layout: Shape) -> Shape:

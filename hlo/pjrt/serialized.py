@@ -12,8 +12,7 @@ from typing import Any
 
 from hlo.compiler.keys import sources
 from hlo.compiler.pipeline import load_program
-from hlo.errors import HloError
-from hlo.frontends.proto import from_proto, to_proto
+from hlo.errors import TextError
 from hlo.host import Host
 from hlo.pjrt.calls import functions, give_functions
 from hlo.pjrt.client import CLIENTS
@@ -23,6 +22,7 @@ from hlo.pjrt.entries import PjrtError, bytes_at, entry
 from hlo.pjrt.executables import EXECUTABLES, Executable, drop_dead
 from hlo.pjrt.memory import FREE, handed
 from hlo.pjrt.options import Options
+from hlo.pjrt.program_shape import ProgramShape
 from hlo.pjrt.programs import Program
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.runtime.jit import host_machine
@@ -39,15 +39,18 @@ def _version() -> str:
 
 
 def to_content(e: Executable) -> bytes:
-    """Return an executable as bytes. Raises HloError, and PjrtError where it calls Python."""
+    """Return an executable as bytes. Raises PjrtError where it calls Python."""
     if e.native.custom_calls:
         raise PjrtError(
             "UNIMPLEMENTED", f"{e.native.name} calls Python functions of this process, as of "
             "jax.pure_callback, which a serialized executable does not have",
         )  # fmt: skip
     native = b"".join(bytes(piece) for piece in to_bytes(e.native.program))
-    parts = [to_proto(e.program.module), e.options.content, native]
-    header = {"version": _version(), "sizes": [len(p) for p in parts], "threads": e.native.threads}
+    parts = [e.program.code, e.options.content, native]
+    header = {
+        "version": _version(), "sizes": [len(p) for p in parts], "threads": e.native.threads,
+        "form": e.program.form, "shape": e.program.shape.to_json(),
+    }  # fmt: skip
     head = json.dumps(header).encode()
     return b"".join([_MAGIC, _LENGTH.pack(len(head)), head, *parts])
 
@@ -69,14 +72,19 @@ def from_content(content: bytes, defaults: Options) -> tuple[Program, NativeExec
         for size in header["sizes"]:
             parts.append(content[at : at + size])
             at += size
-        module = from_proto(parts[0])
-        native = from_bytes(memoryview(parts[2]))
-    except (ValueError, KeyError, TypeError, struct.error, HloError) as e:
+        code, options, native = parts
+        shape = ProgramShape.from_json(header["shape"])
+        program = Program(code, header["form"], read_compile_options(options, defaults), shape)
+        loaded = from_bytes(memoryview(native))
+    except (ValueError, KeyError, TypeError, struct.error, TextError) as e:
         raise PjrtError("INVALID_ARGUMENT", f"these bytes are no executable: {e}") from None
-    program = Program.of_device(module, read_compile_options(parts[1], defaults))
-    give_functions(module)
-    host = Host(custom_calls=functions() | module.custom_calls)
-    return program, load_program(native, threads=header["threads"], host=host), parts[1]
+    own: dict[str, Any] = {}
+    if loaded.imports:
+        give_functions(program.module)
+        own = program.module.custom_calls
+    host = Host(custom_calls=functions())
+    found = load_program(loaded, threads=header["threads"], host=host, custom_calls=own)
+    return program, found, options
 
 
 @entry("Executable_Serialize")

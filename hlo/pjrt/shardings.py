@@ -10,17 +10,20 @@ from hlo.frontends.proto.schema import schema
 from hlo.frontends.proto.shardings import write_sharding
 from hlo.pjrt.entries import entry
 from hlo.pjrt.executables import EXECUTABLES, Executable
-from hlo.values.sharding import Sharding
+from hlo.values.scan import Scanner
+from hlo.values.sharding.text import read_sharding
 
 
 def _answer(
-    args: Any, e: Executable, side: str, shardings: Sequence[Sharding] | None, count: int
+    args: Any, e: Executable, side: str, shardings: Sequence[str] | None, count: int
 ) -> int:
     """Set the arrays of an answer; returns how many shardings there are, none being null."""
     key = f"{side} shardings"
     if key not in e.kept:
         kind = schema()["OpSharding"]
-        contents = [wire.encode(write_sharding(s), kind) for s in shardings or ()]
+        contents = [
+            wire.encode(write_sharding(read_sharding(Scanner(s))), kind) for s in shardings or ()
+        ]
         e.kept[key] = e.held.strings(contents) if contents else (0, 0)
     args.shardings, args.sharding_sizes = e.kept[key]
     return count
@@ -29,12 +32,12 @@ def _answer(
 @entry("Shardings_PJRT_Executable_ParameterShardings")
 def _parameter_shardings(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    shardings, count = e.program.parameter_shardings, len(e.program.arguments)
+    shardings, count = e.program.shape.argument_shardings, len(e.program.shape.arguments)
     args.num_parameters = _answer(args, e, "parameter", shardings, count)
 
 
 @entry("Shardings_PJRT_Executable_OutputShardings")
 def _output_shardings(args: Any) -> None:
     e = EXECUTABLES[args.executable]
-    shardings, count = e.program.result_shardings, len(e.program.results)
+    shardings, count = e.program.shape.result_shardings, len(e.program.shape.results)
     args.num_outputs = _answer(args, e, "output", shardings, count)

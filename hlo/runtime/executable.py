@@ -164,6 +164,8 @@ class Executable:
         self._wrap = wrapper(program.result)
         # What was measured before it was compiled, if anything; see `hlo.compile`.
         self.tuning: Any = None
+        # By which the cache has the program, if it has.
+        self.key = ""
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
 

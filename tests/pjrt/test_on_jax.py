@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +142,16 @@ made = jax.jit(lambda x: x.T, out_shardings=Format(Layout.AUTO)).lower(put).comp
 print(made.output_formats.layout.major_to_minor, np.array_equal(made(put), x.T))
 """, HLO_PJRT_DEVICES="4")  # fmt: skip
     assert printed == "(1, 0) True\n"
+
+
+def test_a_program_that_was_compiled_before_is_not_read_again(tmp_path: Path) -> None:
+    program = """
+from hlo.pjrt import programs
+read = programs.read_program
+programs.read_program = lambda *given: (print("reads"), read(*given))[1]
+f = jax.jit(lambda x: {"y": jnp.sin(x) @ x, "z": x + 1}, donate_argnums=0)
+print(f(np.eye(3, dtype=np.float32))["y"][0, 0])
+"""
+    first = run_program(program, HLO_PJRT_CACHE=str(tmp_path))
+    assert "reads" in first
+    assert run_program(program, HLO_PJRT_CACHE=str(tmp_path)) == first.replace("reads\n", "")
