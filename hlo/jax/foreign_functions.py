@@ -22,8 +22,7 @@ def install(platform: str) -> None:
     """Have what is compiled for a platform call functions that are registered for it or the CPU."""
     if platform not in _platforms:
         _platforms.add(platform)
-        if platform != "cpu":
-            targets.collect_targets(platform)
+        targets.take_cpu_types()
         calls.register_giver(partial(give_functions, platform))
 
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlo.jax.private import NAME, backends
+from hlo.jax.private import NAME, backends, targets
 
 # Below that of JAX's own CPU, which is 0: who does not choose this backend does not get it.
 _PRIORITY = -10
 
 
 def initialize() -> None:
-    """Register the backend with JAX."""
+    """Register the backend with JAX, its lowering rules, and who takes foreign functions for it."""
     backends.register_backend(NAME, _first_client, _PRIORITY, _topology)
     backends.delay_rules(NAME, _rule)
+    targets.collect_targets(NAME)
 
 
 def _first_client() -> Any:

@@ -33,7 +33,7 @@ print(sorted(m for m in sys.modules if m.split(".")[0] in ("hlo", "llvmlite", "l
     assert device == "2 [CpuDevice(id=0)] cpu"
     assert modules == str(
         ["hlo", "hlo.jax", "hlo.jax.plugin", "hlo.jax.private", "hlo.jax.private.backends",
-         "hlo.version"]
+         "hlo.jax.private.targets", "hlo.version"]
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pytest
 import hlo
 from hlo.errors import HloError
 from hlo.host.typed_ffi import TypedFunction
+from tests.jax.test_plugin import run_program
 
 SOURCE = Path(__file__).with_name("typed_ffi.c")
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -103,3 +104,34 @@ def test_what_a_cpu_does_not_have_is_an_error(host: hlo.Host) -> None:
         api_version=API_VERSION_TYPED_FFI, backend_config={} }"""), host=host)  # fmt: skip
     with pytest.raises(HloError, match="a CPU has no streams"):
         run()
+
+
+def test_functions_registered_with_jax(library: Path) -> None:
+    """For the CPU and for this backend, typed and not, before and after there is a client."""
+    code = f"""
+import ctypes
+import jax, numpy as np
+library = ctypes.CDLL({str(library)!r})
+capsule = jax.ffi.pycapsule
+jax.ffi.register_ffi_target("cpu_later", capsule(library.later), platform="cpu")
+jax.ffi.register_ffi_target("hlo_later", capsule(library.later), platform="hlo")
+x = jax.device_put(np.float32([1]))
+jax.ffi.register_ffi_target("after", capsule(library.later), platform="cpu")
+jax.ffi.register_ffi_target("counter", {{
+    "instantiate": capsule(library.make_counter), "execute": capsule(library.count)}})
+jax.ffi.register_ffi_target("untyped", capsule(library.untyped), platform="hlo", api_version=0)
+kind = jax.ShapeDtypeStruct((1,), np.float32)
+for name in ("cpu_later", "hlo_later", "after"):
+    print(jax.jit(jax.ffi.ffi_call(name, kind))(x))
+print(jax.ffi.ffi_call("untyped", kind, custom_call_api_version=1)(x))
+count = jax.jit(lambda: jax.ffi.ffi_call("counter", jax.ShapeDtypeStruct((), np.int32),
+    has_side_effect=True)(**{{"from": np.int32(5)}}))
+print(count(), count())
+try:
+    print(jax.jit(jax.ffi.ffi_call("after", kind))(-x).block_until_ready())
+except jax.errors.JaxRuntimeError as e:
+    print("too late" in str(e))
+"""
+    done = run_program(code, JAX_PLATFORMS="hlo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [*["[2.]"] * 3, "[3.]", "6 7", "True"]

@@ -17,11 +17,23 @@ static void* attribute(XLA_FFI_Attrs* attrs, const char* name, int type) {
   return NULL;
 }
 
+/* XLA asks a handler what it is when it is registered: then there is no call. */
+static int is_question(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Extension_Base* extension = frame->extension_start;
+  if (!extension || extension->type != XLA_FFI_Extension_Metadata) return 0;
+  XLA_FFI_Metadata* metadata = ((XLA_FFI_Metadata_Extension*)extension)->metadata;
+  metadata->api_version.major_version = XLA_FFI_API_MAJOR;
+  metadata->api_version.minor_version = XLA_FFI_API_MINOR;
+  metadata->traits = 0;
+  return 1;
+}
+
 static XLA_FFI_Buffer* arg(XLA_FFI_CallFrame* frame, int n) { return frame->args.args[n]; }
 static XLA_FFI_Buffer* ret(XLA_FFI_CallFrame* frame, int n) { return frame->rets.rets[n]; }
 
 /* y[i] = by * x[i] + sizes[last], in memory order; counts what it got. */
 XLA_FFI_Error* scale(XLA_FFI_CallFrame* frame) {
+  if (is_question(frame)) return NULL;
   XLA_FFI_Scalar* by = attribute(&frame->attrs, "by", XLA_FFI_AttrType_SCALAR);
   XLA_FFI_Array* sizes = attribute(&frame->attrs, "sizes", XLA_FFI_AttrType_ARRAY);
   XLA_FFI_ByteSpan* name = attribute(&frame->attrs, "name", XLA_FFI_AttrType_STRING);
@@ -48,6 +60,7 @@ XLA_FFI_Error* scale(XLA_FFI_CallFrame* frame) {
 static XLA_FFI_TypeId counter_type = {7};
 
 XLA_FFI_Error* make_counter(XLA_FFI_CallFrame* frame) {
+  if (is_question(frame)) return NULL;
   static int32_t counters[8], made;
   XLA_FFI_Scalar* from = attribute(&frame->attrs, "from", XLA_FFI_AttrType_SCALAR);
   int32_t* counter = &counters[made++ % 8];
@@ -59,6 +72,7 @@ XLA_FFI_Error* make_counter(XLA_FFI_CallFrame* frame) {
 static void increment(void* counter) { ++*(int32_t*)counter; }
 
 XLA_FFI_Error* count(XLA_FFI_CallFrame* frame) {
+  if (is_question(frame)) return NULL;
   const XLA_FFI_Api* api = frame->api;
   XLA_FFI_State_Get_Args state = {
       sizeof state, NULL, frame->ctx, XLA_FFI_ExecutionStage_INSTANTIATE, &counter_type, NULL};
@@ -78,6 +92,7 @@ XLA_FFI_Error* count(XLA_FFI_CallFrame* frame) {
 
 /* A result that is there later, or an error. */
 XLA_FFI_Error* later(XLA_FFI_CallFrame* frame) {
+  if (is_question(frame)) return NULL;
   const XLA_FFI_Api* api = frame->api;
   XLA_FFI_Future_Create_Args made = {sizeof made, NULL, NULL};
   api->XLA_FFI_Future_Create(&made);
@@ -94,6 +109,10 @@ XLA_FFI_Error* later(XLA_FFI_CallFrame* frame) {
 
 /* An error of the runtime's own. */
 XLA_FFI_Error* ask_for_stream(XLA_FFI_CallFrame* frame) {
+  if (is_question(frame)) return NULL;
   XLA_FFI_Stream_Get_Args args = {sizeof args, NULL, frame->ctx, NULL};
   return frame->api->XLA_FFI_Stream_Get(&args);
 }
+
+/* With the interface that came before. */
+void untyped(float* result, const float** operands) { result[0] = operands[0][0] + 2; }

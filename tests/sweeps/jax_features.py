@@ -457,7 +457,7 @@ def serialized_executable() -> Any:
 
     compiled = jax.jit(lambda x: jnp.cos(x) @ x.T).lower(jax.device_put(X)).compile()
     client = jnp.zeros(()).devices().pop().client
-    return s.deserialize_and_load(*s.serialize(compiled), backend=client)(X)
+    return s.deserialize_and_load(*s.serialize(compiled), client, client.devices()[:1])(X)
 
 
 @feature
