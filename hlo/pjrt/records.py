@@ -69,7 +69,7 @@ Buffer = struct(
 Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
 
 # A device runs its tasks one after the other, on a thread of its own. pending: how many it has not
-# completed. is_started: whether it has its thread. thread: which that is. memory: the default one
+# completed. is_started: whether it has its thread. memory: the default one
 # of its memories, by kind.
 Device = struct(
     "Device",

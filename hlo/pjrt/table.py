@@ -112,6 +112,7 @@ def api() -> int:
     table.version.major_version, table.version.minor_version = 0, interface().minor
     for name in calls:
         setattr(table, name, addresses()[f"PJRT_{name}"])
+    ctypes.CFUNCTYPE(None)(addresses()["devices_start"])()
     callback = _kept(_CALL(_call))
     function = ctypes.c_size_t.from_address(addresses()["python_function"])
     function.value = ctypes.cast(callback, ctypes.c_void_p).value or 0

@@ -17,7 +17,7 @@ from hlo.version import __version__
 # What Python calls or sets besides entries.
 _FUNCTIONS = (
     "error_new", "event_new", "event_release", "event_complete", "event_wait", "block_new",
-    "block_release", "block_of", "buffer_new", "programs_dead",
+    "block_release", "block_of", "buffer_new", "programs_dead", "devices_start",
 )  # fmt: skip
 _VARIABLES = ("python_function", "ending_thread", "default_layouts")
 

@@ -6,6 +6,9 @@ from hlo.codegen.llvm import Val
 from hlo.pjrt.native.writer import NULL, Code, Writer
 from hlo.pjrt.records import Device, Task
 
+# Of what each thread has: its device.
+_KEY = Val("ptr", "@device_key")
+
 
 def this_thread(b: Writer) -> Val:
     """Return the number of the thread that runs this."""
@@ -13,11 +16,28 @@ def this_thread(b: Writer) -> Val:
     return b.call("pthread_self", [], "i64")
 
 
+def device_of_thread(b: Writer) -> Val:
+    """Return the device whose thread runs this, or null."""
+    b.module.declare("pthread_getspecific", "ptr", ["i32"])
+    key = b.load("i32", _KEY.name)
+    return b.call("pthread_getspecific", [key], "ptr")
+
+
 def write(code: Code) -> None:
-    """Write `device_enqueue(device, task)`. A device's thread starts with its first task."""
+    """Write `device_enqueue(device, task)`. A device's thread starts with its first task.
+
+    `devices_start()` is called once, before.
+    """
+    code.variable(_KEY.name[1:])
+    with code.function("devices_start", result="void", exported=True) as (b,):
+        b.module.declare("pthread_key_create", "i32", ["ptr", "ptr"])
+        b.call("pthread_key_create", [_KEY, NULL], "i32")
+        b.ret()
+
     with code.function("device_main", "ptr") as (b, at):
         device = b.record(Device, at)
-        device.thread = this_thread(b)
+        b.module.declare("pthread_setspecific", "i32", ["i32", "ptr"])
+        b.call("pthread_setspecific", [b.load("i32", _KEY.name), at], "i32")
         with b.repeat(lambda: Val("i1", "true")):
             b.lock(device)
             with b.repeat(lambda: b.is_null(device.first)):

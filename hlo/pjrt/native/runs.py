@@ -1,8 +1,8 @@
 """Runs of programs: what `LoadedExecutable_Execute` does, without Python.
 
 A run on one device that takes less time than another thread needs to wake, and whose arguments are
-there, is done by the caller; so is what a callback runs on the device that waits for it. Any other
-is a task of the device: results are buffers at once, whose
+there, is done by the caller; so is what a callback runs, whose device waits for it, and others may
+wait for that. Any other is a task of the device: results are buffers at once, whose
 event is ready when the task is done. Tasks of a device are in order; arguments from other devices
 are waited for. Several devices meet in collectives on threads of their own.
 """
@@ -13,7 +13,7 @@ import ctypes
 
 from hlo.codegen.llvm import Val, i64
 from hlo.pjrt.interface import interface, struct
-from hlo.pjrt.native.devices import this_thread
+from hlo.pjrt.native.devices import device_of_thread
 from hlo.pjrt.native.events import READY
 from hlo.pjrt.native.python import entry_number
 from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
@@ -341,7 +341,7 @@ def _write_start(code: Code) -> None:
 
         b.each(loaded.num_args, take)
         b.acquire()
-        is_inside = b.icmp("eq", this_thread(b), device.thread)
+        is_inside = b.is_not_zero(device_of_thread(b))
         with b.when(is_inside):
             b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
         is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
