@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import Any
 
 # What was registered, by platform and name.
@@ -65,13 +63,12 @@ def target(platform: str, name: str) -> int | dict[str, int] | None:
     return None if found is None else _address(found)
 
 
-_name: Callable[[Any], bytes | None] = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-    ("PyCapsule_GetName", ctypes.pythonapi)
-)
-_pointer: Callable[[Any, bytes | None], int] = ctypes.PYFUNCTYPE(
-    ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
-)(("PyCapsule_GetPointer", ctypes.pythonapi))
-
-
 def _address(capsule: Any) -> int:
-    return _pointer(capsule, _name(capsule)) or 0
+    """Return the address in a capsule, whatever its name is."""
+    import ctypes
+
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype = ctypes.c_void_p
+    pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return pointer_of(capsule, name_of(capsule)) or 0
