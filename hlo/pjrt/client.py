@@ -11,7 +11,7 @@ from hlo.pjrt.entries import PjrtError, entry
 from hlo.pjrt.handles import Handles
 from hlo.pjrt.memory import Held, read_named_values
 from hlo.pjrt.options import Options, client_options
-from hlo.pjrt.topology import PLATFORM_VERSION, Topology
+from hlo.pjrt.topology import Topology, platform_version
 from hlo.version import STABLEHLO_VERSIONS
 
 
@@ -93,7 +93,7 @@ def _platform_name(args: Any) -> None:
 @entry("Client_PlatformVersion")
 def _platform_version(args: Any) -> None:
     c = CLIENTS[args.client]
-    args.platform_version, args.platform_version_size = c.held.string(PLATFORM_VERSION)
+    args.platform_version, args.platform_version_size = c.held.string(platform_version(c.options))
 
 
 @entry("Client_ProcessIndex")

@@ -11,11 +11,22 @@ from hlo.pjrt.devices import Description
 from hlo.pjrt.entries import PjrtError, bytes_at, entry
 from hlo.pjrt.handles import Handles
 from hlo.pjrt.memory import FREE, Held, handed, read_named_values
-from hlo.pjrt.options import Options, client_options
+from hlo.pjrt.options import COMPILER_OPTIONS, Options, client_options
 from hlo.version import __version__
 
-# What runs the programs, as JAX prints it.
-PLATFORM_VERSION = f"hlo-tools {__version__}"
+
+def platform_version(options: Options) -> str:
+    """Return what compiles and runs programs: the version, and options that programs depend on.
+
+    It is part of the keys of JAX's persistent cache.
+    """
+    default = Options()
+    words = [f"hlo-tools {__version__}"]
+    for name in COMPILER_OPTIONS.values():
+        value = getattr(options, name)
+        if name != "cache" and value != getattr(default, name):
+            words.append(f"{name}={value}")
+    return " ".join(words)
 
 
 class Topology:
@@ -57,7 +68,7 @@ def _platform_name(args: Any) -> None:
 @entry("TopologyDescription_PlatformVersion")
 def _platform_version(args: Any) -> None:
     t = TOPOLOGIES[args.topology]
-    args.platform_version, args.platform_version_size = t.held.string(PLATFORM_VERSION)
+    args.platform_version, args.platform_version_size = t.held.string(platform_version(t.options))
 
 
 @entry("TopologyDescription_GetDeviceDescriptions")
@@ -92,5 +103,6 @@ def _deserialize(args: Any) -> None:
 
 @entry("TopologyDescription_Fingerprint")
 def _fingerprint(args: Any) -> None:
-    digest = hashlib.sha256(TOPOLOGIES[args.topology].to_bytes() + PLATFORM_VERSION.encode())
+    t = TOPOLOGIES[args.topology]
+    digest = hashlib.sha256(t.to_bytes() + platform_version(t.options).encode())
     args.fingerprint = int.from_bytes(digest.digest()[:8], "little", signed=True)
