@@ -11,12 +11,15 @@ import dataclasses
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.frontends.jax_callbacks import Callback, give_callbacks
-from hlo.ir import Module
 from hlo.jax.private.callbacks import Emit, replace_buffer_rule, replace_emitter
 from hlo.pjrt import calls
+
+# A program without calls needs neither.
+if TYPE_CHECKING:
+    from hlo.frontends.jax_callbacks import Callback
+    from hlo.ir import Module
 
 _numbers = itertools.count()
 _known: weakref.WeakValueDictionary[int, Callback] = weakref.WeakValueDictionary()
@@ -53,6 +56,8 @@ def give_functions(module: Module) -> None:
 
     A call whose number is another process's gets none: running it is an error.
     """
+    from hlo.frontends.jax_callbacks import give_callbacks
+
     give_callbacks(module, lambda: _known)
 
 
@@ -74,6 +79,8 @@ class _AsCpu:
 
     def add_host_callback(self, function: Callable[..., Any]) -> None:
         """Number a function, and have what is lowered keep it alive."""
+        from hlo.frontends.jax_callbacks import Callback
+
         callback = Callback(next(_numbers), function)
         _known[callback.number] = callback
         self._context.add_keepalive(callback)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.host import foreign
-from hlo.host.typed_ffi import TypedFunction
-from hlo.ir import Module
 from hlo.jax.private import targets
-from hlo.ops.host.callbacks import is_callback
-from hlo.ops.host.custom_targets import builtin_target
-from hlo.ops.host.lapack_targets import is_lapack
 from hlo.pjrt import calls
+
+if TYPE_CHECKING:
+    from hlo.ir import Module
 
 _platforms: set[str] = set()
 
@@ -39,10 +36,17 @@ def give_functions(platform: str, module: Module) -> None:
 
 def is_known(name: str) -> bool:
     """True for targets that need no function: those of this compiler, LAPACK's, and callbacks."""
+    from hlo.ops.host.callbacks import is_callback
+    from hlo.ops.host.custom_targets import builtin_target
+    from hlo.ops.host.lapack_targets import is_lapack
+
     return builtin_target(name) is not None or is_lapack(name) or is_callback(name)
 
 
 def _function(platform: str, name: str) -> Callable[..., Any] | None:
+    from hlo.host import foreign
+    from hlo.host.typed_ffi import TypedFunction
+
     found = targets.target(platform, name)
     if found is None:
         return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.ir import Module
+if TYPE_CHECKING:
+    from hlo.ir import Module
 
 _FUNCTIONS: dict[str, Any] = {}
 _GIVERS: list[Callable[[Module], None]] = []

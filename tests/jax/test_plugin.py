@@ -37,6 +37,16 @@ print(sorted(m for m in sys.modules if m.split(".")[0] in ("hlo", "llvmlite", "l
     )  # fmt: skip
 
 
+def test_devices_are_listed_without_the_compiler() -> None:
+    code = """
+import sys
+import jax
+jax.devices()
+print([name for name in ("hlo.ir", "hlo.ops", "hlo.passes", "lark") if name in sys.modules])
+"""
+    assert run_program(code, JAX_PLATFORMS="hlo").stdout == "[]\n"
+
+
 def test_the_number_of_devices_is_also_that_of_jaxs_cpu() -> None:
     code = """
 import os
