@@ -16,6 +16,7 @@ from hlo.errors import HloError
 from hlo.frontends.stablehlo.bytecode import bytecode_to_text
 from hlo.frontends.stablehlo.bytecode.stream import Output, Stream
 from hlo.ops import OPS
+from hlo.testing.sampling import random_value
 from tests.frontends.test_stablehlo_writer import PROGRAMS, REFUSED
 from tests.harness.bytecode import composed, deserialized, newest
 from tests.harness.paths import ROOT
@@ -23,7 +24,7 @@ from tests.sweeps.write_bytecode import check
 
 ADD = "HloModule m\nENTRY e { x = f32[2] parameter(0)\n ROOT r = f32[2] add(x, x) }"
 # What VHLO has nothing for, although StableHLO has.
-LACKING = {"compare-3": "no comparison_type WEAKORDER", "ragged-dot": "no chlo.ragged_dot"}
+LACKING = {"compare-3": "no comparison_type WEAKORDER"}
 EXAMPLES = [
     f"{name}-{i}"
     for name, spec in OPS.items()
@@ -47,9 +48,8 @@ def problem(module: hlo.Module, version: str | None = None) -> str:
 def test_examples_of_operations(key: str) -> None:
     name, _, number = key.rpartition("-")
     module = parsed(OPS[name].examples[int(number)])
-    lacking = LACKING.get(key) or LACKING.get(name)
-    if lacking is not None:
-        with pytest.raises(HloError, match=f"{name}: a portable artifact has {lacking}"):
+    if key in LACKING:
+        with pytest.raises(HloError, match=f"{name}: a portable artifact has {LACKING[key]}"):
             hlo.to_portable_artifact(module)
     else:
         assert not problem(module)
@@ -142,6 +142,18 @@ def test_attributes_of_a_typed_call() -> None:
 def test_attributes_that_an_artifact_lacks(said: str, message: str) -> None:
     with pytest.raises(HloError, match=f"c: custom-call: .*{message}"):
         hlo.to_portable_artifact(hlo.parse(CALL.format(said)))
+
+
+@pytest.mark.parametrize("number", range(len(OPS["ragged-dot"].examples)))
+def test_the_decomposition_of_a_composite_is_the_operation(number: int) -> None:
+    module = parsed(OPS["ragged-dot"].examples[number])
+    text = bytecode_to_text(hlo.to_portable_artifact(module))
+    called = hlo.from_stablehlo(text.replace("version = 1 : i32", "version = 2 : i32"))
+    assert "is_composite=true" in str(called) and "ragged-dot(" not in str(called)
+    rng = np.random.default_rng(0)
+    args = [random_value(rng, s) for s in module.entry.parameter_shapes]
+    args[-1] = np.ones_like(args[-1])
+    np.testing.assert_array_equal(hlo.interpret(called, *args), hlo.interpret(module, *args))
 
 
 # --- versions -----------------------------------------------------------------------------------

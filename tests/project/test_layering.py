@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "expansions": _IR | {"analysis"},
     "eval": _IR | {"analysis", "host", "library_calls"},
     "spmd": _IR | {"analysis", "expansions"},
-    "frontends": _IR | {"io", "verifier", "eval"},
+    "frontends": _IR | {"io", "verifier", "expansions", "eval"},
     "reports": _IR
     | {"io", "analysis", "frontends", "passes", "compiler", "profiler", "gpu"}
     | {"library_calls"},

@@ -90,8 +90,11 @@ def to_portable_artifact(module: Module, version: str | None = None) -> bytes:
     version: of StableHLO; without one the oldest, from 1.0.0 on, that has all that the module has.
     Raises HloError at the first instruction that it cannot have.
     """
+    # Not before it is needed: it imports how operations are expressed by others.
+    from hlo.frontends.stablehlo.write_portable import PORTABLE
+
     need_module(module)
-    return portable_artifact(ModuleWriter(module, SPECIAL).program(), version)
+    return portable_artifact(ModuleWriter(module, PORTABLE).program(), version)
 
 
 def __dir__() -> list[str]:

@@ -16,12 +16,12 @@ from hlo.ir import Instruction
 _NAME = re.compile(r"[A-Za-z]\w*(?:\.[\w$]+)+", re.A)
 # The operations that portable artifacts have as composites, which XLA restores, with this version.
 _OF_CHLO = frozenset(f"chlo.{name}" for name in (*map(spelled, CHLO), "ragged_dot", "top_k"))
-_VERSION = 1
+VERSION = 1
 
 
 def stands_for(op: Op) -> str | None:
     """Return the name of the operation that a composite stands for, None if it is its own."""
-    if op.kind != "composite" or op.attrs.get("version") != _VERSION:
+    if op.kind != "composite" or op.attrs.get("version") != VERSION:
         return None
     name = op.attrs.get("name")
     return name if isinstance(name, str) and name in _OF_CHLO else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,8 @@ def _dims(inst: Instruction) -> tuple[int, ...]:
 # --- shared attributes ---------------------------------------------------------------------------
 
 
-def _precisions(inst: Instruction) -> list[str]:
+def precisions(inst: Instruction) -> list[str]:
+    """Return the precision of each operand of a product."""
     words = inst.operand_precision
     if PACKED_NIBBLE in words:
         raise InferError("StableHLO packs no numbers of 4 bits", code="no-counterpart")
@@ -72,7 +72,7 @@ def _precisions(inst: Instruction) -> list[str]:
 
 
 def _precision(inst: Instruction) -> Attributes:
-    return {"precision_config": listed(Enumeration("precision", w) for w in _precisions(inst))}
+    return {"precision_config": listed(Enumeration("precision", w) for w in precisions(inst))}
 
 
 def groups(inst: Instruction) -> Attributes:
@@ -124,7 +124,8 @@ def _select_and_scatter(inst: Instruction) -> Attributes:
 # --- products -----------------------------------------------------------------------------------
 
 
-def _contracted(inst: Instruction) -> dict[str, Any]:
+def contracted(inst: Instruction) -> dict[str, tuple[int, ...]]:
+    """Return the dimensions of a product that are summed, and those that are batches."""
     return {
         f"{side}_{long}_dimensions": inst.attrs[f"{side}_{short}_dims"]
         for short, long in (("batch", "batching"), ("contracting", "contracting"))
@@ -133,7 +134,7 @@ def _contracted(inst: Instruction) -> dict[str, Any]:
 
 
 def _dot(inst: Instruction) -> Attributes:
-    attrs: Attributes = {"dot_dimension_numbers": Record("dot", _contracted(inst))}
+    attrs: Attributes = {"dot_dimension_numbers": Record("dot", contracted(inst))}
     if inst.algorithm == "unset":
         return attrs | _precision(inst)
     # An algorithm determines the precision; StableHLO allows no precision besides it.
@@ -154,11 +155,11 @@ def _algorithm(name: str) -> Record:
 
 
 def _ragged_dot(inst: Instruction) -> Attributes:
-    fields = _contracted(inst) | {
+    fields = contracted(inst) | {
         "lhs_ragged_dimensions": inst.lhs_ragged_dims,
         "rhs_group_dimensions": inst.rhs_group_dims,
     }
-    words = (Enumeration("precision", w, "chlo") for w in _precisions(inst))
+    words = (Enumeration("precision", w, "chlo") for w in precisions(inst))
     return {
         "ragged_dot_dimension_numbers": Record("ragged_dot", fields, "chlo"),
         "precision_config": listed(words),

@@ -46,7 +46,7 @@ Special = Callable[["Body", Instruction, Sequence[Tree]], Tree]
 class ModuleWriter:
     """Makes the functions of a module, one for each called computation.
 
-    special: by opcode, functions for operations without a rule in `write_rules.py`.
+    special: by opcode, functions for operations that a rule in `write_rules.py` is not enough for.
     """
 
     def __init__(self, module: Module, special: Mapping[str, Special]) -> None:
@@ -268,6 +268,9 @@ class Body:
             raise InferError(
                 "StableHLO uses the value of a start only in its done", code="no-counterpart"
             )
+        special = self.writer.special.get(inst.opcode)
+        if special is not None:
+            return special(self, inst, trees)
         rule = RULES.get(inst.opcode)
         if rule is not None:
             for key in rule.unsaid:
@@ -281,10 +284,7 @@ class Body:
             return shaped(names, inst.shape)
         if inst.spec.has(Trait.CALL) or inst.opcode == "async-start":
             return self.call(inst, trees)
-        special = self.writer.special.get(inst.opcode)
-        if special is None:
-            raise InferError("StableHLO has no such operation", code="no-counterpart")
-        return special(self, inst, trees)
+        raise InferError("StableHLO has no such operation", code="no-counterpart")
 
     def operands(self, inst: Instruction, trees: Sequence[Tree]) -> list[Value]:
         """Return the leaves of all operands."""

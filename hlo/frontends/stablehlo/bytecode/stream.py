@@ -148,6 +148,9 @@ class Output:
 
     def varint(self, value: int) -> None:
         """Write an unsigned integer of 64 bits."""
+        if value < 128:  # most are
+            self._tail.append(value << 1 | 1)
+            return
         size = max(-(-value.bit_length() // 7), 1)
         if size > 8:
             self._tail += b"\0" + value.to_bytes(8, "little")
