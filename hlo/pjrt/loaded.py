@@ -80,6 +80,7 @@ def loaded_record(
     record = records.Loaded(
         tag=records.LOADED_TAG, refs=1, number=number,
         is_short=is_short(dict(native.cost)) and not native.uses_host and len(devices) == 1,
+        calls_host=native.uses_host and len(devices) == 1,
         entry=known.entry, constants=known.constants, arena_bytes=native.arena_bytes,
         pool=known.threads_at, hosts=held.addresses(hosts),
         num_args=len(arguments), slots=held.array(ctypes.c_int64, slots(arguments)),

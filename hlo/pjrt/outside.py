@@ -75,7 +75,9 @@ class Devices:
         table = self._tables[device] if self._tables else None
         error = self._error(status, table)
         with self._lock:
-            self._first = self._first or error
+            # Not what is raised: its traceback has the frames of a run in the caller's thread, and
+            # these have the executable.
+            self._first = self._first or PjrtError(error.code.name, error.message)
         if table is not None:
             # The others are stopped now.
             table.leave()

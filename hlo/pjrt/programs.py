@@ -64,6 +64,7 @@ def prepared(source: Module, options: CompileOptions) -> Module:
     """Return the module of each device that its options say. Raises PjrtError or HloError."""
     _set_counts(source, options)
     _set_layouts(source, options)
+    _set_freedom(source, options)
     _need_static(source)
     if options.num_partitions == 1:
         return source
@@ -98,6 +99,17 @@ def _set_counts(module: Module, options: CompileOptions) -> None:
         module.attrs.pop(key, None)
         if count > 1:
             module.attrs[key] = count
+
+
+def _set_freedom(module: Module, options: CompileOptions) -> None:
+    """Have a module say of which arguments and results the compiler chooses the sharding."""
+    given = {
+        "allow_spmd_sharding_propagation_to_parameters": options.arguments_may_be_cut,
+        "allow_spmd_sharding_propagation_to_output": options.outputs_may_be_cut,
+    }
+    for key, allowed in given.items():
+        if any(allowed):
+            module.attrs[key] = allowed
 
 
 def _set_layouts(module: Module, options: CompileOptions) -> None:

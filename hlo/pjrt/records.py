@@ -98,8 +98,9 @@ Result = struct(
 
 # A loaded executable, for one device or several; both of PJRT's handles point to it.
 #
-# number: by which Python knows it. is_short: it takes less time than handing it to a thread. entry:
-# the program's native function. pool: the address of the word with the handle of its thread pool,
+# number: by which Python knows it. is_short: it takes less time than handing it to a thread.
+# calls_host: it is of one device, and calls functions outside of its code. entry: the program's
+# native function. pool: the address of the word with the handle of its thread pool,
 # or 0. hosts: for each device, the table of its external functions, or 0 for all. slots: for each
 # argument, where the program's table of arguments has it, -1 for a token. donated: the arguments
 # that are gone after a run. devices: the addresses of its devices. stop: where several devices run
@@ -110,6 +111,7 @@ Loaded = struct(
     "Loaded",
     [
         "tag:i64", "refs:i64", "number:i64", "is_deleted:i64", "is_short:i64",
+        "calls_host:i64",
         "entry:ptr", "constants:ptr", "arena_bytes:i64", "pool:ptr", "hosts:ptr",
         "num_args:i64", "slots:ptr", "num_outputs:i64", "results:ptr",
         "donated:ptr", "num_donated:i64",

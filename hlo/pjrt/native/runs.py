@@ -2,9 +2,10 @@
 
 A run on one device that takes less time than another thread needs to wake, and whose arguments are
 there, is done by the caller; so is what a callback runs, whose device waits for it, and others may
-wait for that. Any other is a task of the device: results are buffers at once, whose
-event is ready when the task is done. Tasks of a device are in order; arguments from other devices
-are waited for. Several devices meet in collectives on threads of their own.
+wait for that; and what calls functions of the host on one device. Any other is a task of the
+device: results are buffers at once, whose event is ready when the task is done. Tasks of a device
+are in order; arguments from other devices are waited for. Several devices meet in collectives on
+threads of their own.
 """
 
 from __future__ import annotations
@@ -325,7 +326,9 @@ def _write_start(code: Code) -> None:
         loaded, device = b.record(Loaded, loaded_at), b.record(Device, device_at)
         run = _new_run(b, loaded, index)
         is_waiting = b.alloca("i64")
-        b.store(device.pending, is_waiting.name)
+        # A task that waits may read memory that is donated here.
+        pending = b.select(b.is_zero(loaded.num_donated), i64(0), device.pending)
+        b.store(pending, is_waiting.name)
 
         def take(n: Val) -> None:
             buffer = b.record(Buffer, b.get(list_at, n))
@@ -342,10 +345,13 @@ def _write_start(code: Code) -> None:
         b.each(loaded.num_args, take)
         b.acquire()
         is_inside = b.is_not_zero(device_of_thread(b))
-        with b.when(is_inside):
+        # Functions of the host may wait for each other: each runs on the thread that asks for it.
+        calls_host = b.both(b.is_not_zero(loaded.calls_host), b.is_zero(pending))
+        is_here = b.binary("or", is_inside, calls_host)
+        with b.when(is_here):
             b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
         is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
-        is_now = b.binary("or", is_inside, is_quick)
+        is_now = b.binary("or", is_here, is_quick)
         # A count of references costs more than the rest that is done for an argument. It is of use
         # where another thread needs the argument, or memory is donated unless it is shared.
         keeps = b.binary("or", b.negated(is_now), b.is_not_zero(loaded.num_donated))
