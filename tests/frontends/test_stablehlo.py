@@ -377,3 +377,28 @@ def test_a_layout_that_is_left_open_is_that_of_a_transpose() -> None:
     }"""
     _, result = hlo.from_stablehlo(text).program_shapes
     assert str(result) == "(f32[2,4,6]{1,2,0}, f32[2,3]{1,0})"
+
+
+NAMED_MESH = """
+module @m attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @grid = <["x"=2, "y"=2], device_ids=[3, 2, 1, 0]>
+  func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = "stablehlo.all_reduce"(%a) <{
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids,
+      replica_groups = #stablehlo.replica_group_mesh_axes<
+        mesh = @grid, axes = [#stablehlo.axis_ref<name = "x">]>}> ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %s = stablehlo.add %x, %y : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+"""
+
+
+def test_groups_over_the_axes_of_a_mesh_by_its_name() -> None:
+    groups = hlo.from_stablehlo(NAMED_MESH).entry.root.attrs["replica_groups"]
+    assert str(groups) == "mesh['x'=2,'y'=2], device_ids=(3,2,1,0) {'x'}"
+    with pytest.raises(HloError, match="the module has no mesh 'plane'"):
+        hlo.from_stablehlo(NAMED_MESH.replace("mesh = @grid", "mesh = @plane"))

@@ -44,24 +44,42 @@ def _groups(c: Context) -> ReplicaGroups:
     if value is None:
         return ListedGroups()
     if isinstance(value, Tagged) and value.type is None:
-        return _mesh_groups(value)
+        return _mesh_groups(c, value)
     # A group that is shorter than others ends in -1.
     rows = [tuple(i for i in row if i != -1) for row in pairs_of(c, "replica_groups")]
     return ListedGroups(tuple(row for row in rows if row))
 
 
-def _mesh_groups(value: Tagged) -> ReplicaGroups:
-    """Return the groups of `#stablehlo.replica_group_mesh_axes<mesh = .., axes = ..>`."""
+def _mesh_groups(c: Context, value: Tagged) -> ReplicaGroups:
+    """Return the groups of `#stablehlo.replica_group_mesh_axes<mesh = .., axes = ..>`.
+
+    The mesh is given, or named: `@mesh` is that of the module's `sdy.mesh`.
+    """
     found = value.pairs()
-    mesh = found.get("mesh")
-    sizes = [a.pairs() for a in _parts(mesh.pairs() if isinstance(mesh, Tagged) else {}, "axes")]
-    axes = [a.pairs() for a in _parts(found, "axes")]
-    text = ",".join(f"'{a.get('name')}'={a.get('size')}" for a in sizes)
-    names = ",".join(_axis(a) for a in axes)
+    names = ",".join(_axis(a.pairs()) for a in _parts(found, "axes"))
     try:
-        return read_groups(Scanner(f"mesh[{text}] {{{names}}}"))
+        return read_groups(Scanner(f"{_mesh(c, found.get('mesh'))} {{{names}}}"))
     except TextError as e:
         raise InferError(f"replica_groups: {e.message}", code=e.code) from None
+
+
+def _mesh(c: Context, mesh: Any) -> str:
+    """Return a mesh as HLO writes it."""
+    ids = ""
+    if isinstance(mesh, Tagged):
+        pairs = (a.pairs() for a in _parts(mesh.pairs(), "axes"))
+        sizes = [(a.get("name"), a.get("size")) for a in pairs]
+    else:
+        known = c.converter.meshes.get(str(mesh))
+        if known is None:
+            raise InferError(
+                f"replica_groups: the module has no mesh {mesh!r}", code="undefined-name"
+            )
+        sizes = [*known.axes]
+        if known.devices:
+            ids = f", device_ids=({','.join(map(str, known.devices))})"
+    axes = ",".join(f"'{name}'={size}" for name, size in sizes)
+    return f"mesh[{axes}]{ids}"
 
 
 def _axis(axis: dict[str, Any]) -> str:
