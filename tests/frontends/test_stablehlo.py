@@ -402,3 +402,32 @@ def test_groups_over_the_axes_of_a_mesh_by_its_name() -> None:
     assert str(groups) == "mesh['x'=2,'y'=2], device_ids=(3,2,1,0) {'x'}"
     with pytest.raises(HloError, match="the module has no mesh 'plane'"):
         hlo.from_stablehlo(NAMED_MESH.replace("mesh = @grid", "mesh = @plane"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        ('"stablehlo.transpose"(%x) {permutation = array<i64: 7, 0>}', "bad-dimension"),
+        ('"stablehlo.transpose"(%x) {permutation = array<i64: 0, 0>}', "bad-dimension"),
+        ('"stablehlo.transpose"(%x) {permutation = array<i64: 0>}', "bad-dimension"),
+        ('"stablehlo.custom_call"() {call_target_name = "Sharding"}', None),
+    ],
+)
+def test_a_layout_that_is_left_open_of_what_is_no_view(operation: str, code: str | None) -> None:
+    operands = "tensor<2x3xf32>" if "%x" in operation else ""
+    text = f"""
+    func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32> {{mhlo.layout_mode = "auto"}}) {{
+      %a = {operation} : ({operands}) -> tensor<3x2xf32>
+      %b = "stablehlo.transpose"(%a) {{permutation = array<i64: 1, 0>}} :
+        (tensor<3x2xf32>) -> tensor<2x3xf32>
+      %c = "stablehlo.transpose"(%b) {{permutation = array<i64: 1, 0>}} :
+        (tensor<2x3xf32>) -> tensor<3x2xf32>
+      return %c : tensor<3x2xf32>
+    }}"""
+    module = hlo.from_stablehlo(text)
+    if code is None:
+        hlo.verify(module)
+    else:
+        with pytest.raises(HloError) as e:
+            hlo.verify(module)
+        assert e.value.code == code

@@ -40,13 +40,29 @@ def _order(value: Instruction, parameters: Sequence[Shape]) -> tuple[int, ...] |
 
 
 def _inside(value: Instruction) -> Instruction | None:
-    """Return what a value is another view of, None if it is computed."""
+    """Return what a value is another view of, None if it is computed.
+
+    The module is not verified yet: what is no view by its shapes is computed.
+    """
     match value.opcode:
         case "transpose" | "copy":
-            return value.operands[0]
+            return _viewed(value)
         case "custom-call" if value.custom_call_target in _ANNOTATIONS:
-            return value.operands[0]
+            return _viewed(value)
         case "get-tuple-element" if value.operands[0].opcode == "tuple":
             found: Instruction = value.operands[0].operands[value.attrs["index"]]
             return found
     return None
+
+
+def _viewed(value: Instruction) -> Instruction | None:
+    """Return the operand that a value is a view of, None if it cannot be one by its shape."""
+    if len(value.operands) != 1:
+        return None
+    (operand,) = value.operands
+    shape, inner = value.shape, operand.shape
+    if not isinstance(shape, ArrayShape) or not isinstance(inner, ArrayShape):
+        return operand if shape == inner else None
+    numbers = list(range(shape.rank))
+    order = value.attrs["dimensions"] if value.opcode == "transpose" else numbers
+    return operand if inner.rank == shape.rank and sorted(order) == numbers else None
