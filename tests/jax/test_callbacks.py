@@ -122,6 +122,11 @@ try:
 except jax.errors.JaxRuntimeError as e:
     print("ValueError: no such number" in str(e))
 try:
+    jax.jit(lambda x: io_callback(fails, shape(x), x, ordered=True))(1.0)
+except jax.errors.JaxRuntimeError as e:
+    print("fails at once")
+jax.effects_barrier()
+try:
     serialize_executable.serialize(doubled.lower(1.0).compile())
 except Exception as e:
     print("calls Python functions of this process" in str(e))
@@ -139,6 +144,6 @@ print(len(callbacks._known))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "step 0", "step 1", "step 2", "4.0 [1.0, 2.0, 3.0]",
-        "[2.0, 4.0, 6.0] [0. 2. 4.]", "0.0", "[0. 2. 4.]", "True", "True",
-        "0",
+        "[2.0, 4.0, 6.0] [0. 2. 4.]", "0.0", "[0. 2. 4.]", "True", "fails at once",
+        "True", "0",
     ]  # fmt: skip

@@ -348,8 +348,21 @@ def _write_start(code: Code) -> None:
         # Functions of the host may wait for each other: each runs on the thread that asks for it.
         calls_host = b.both(b.is_not_zero(loaded.calls_host), b.is_zero(pending))
         is_here = b.binary("or", is_inside, calls_host)
+        is_single = b.icmp("eq", loaded.num_devices, 1)
+        failed = b.alloca("ptr")
+        b.store(NULL, failed.name)
+
+        def wait(n: Val) -> None:
+            argument = b.record(Event, b.get(run.arg_events, n))
+            b.do("event_wait", argument.at)
+            with b.when(b.both(is_single, b.is_not_zero(argument.error))):
+                b.store(argument.error, failed.name)
+
         with b.when(is_here):
-            b.each(loaded.num_args, lambda n: b.do("event_wait", b.get(run.arg_events, n)))
+            b.each(loaded.num_args, wait)
+        with b.exit_if(b.is_not_zero(b.load("ptr", failed.name))):
+            b.free(run.at)
+            b.ret(b.run("error_copy", b.load("ptr", failed.name)))
         is_quick = b.both(b.is_not_zero(loaded.is_short), b.is_zero(b.load("i64", is_waiting.name)))
         is_now = b.binary("or", is_here, is_quick)
         # A count of references costs more than the rest that is done for an argument. It is of use
@@ -365,6 +378,15 @@ def _write_start(code: Code) -> None:
             b.ret(error)
         _count(b, loaded, 1)
         (event,) = b.choose(is_now, lambda: [_run_now(b, run)], lambda: [_new_event(b, run)])
+        # As with XLA:CPU, the error of what has run already is the caller's, not the results'.
+        error = b.record(Event, event).error
+        with b.exit_if(b.both(b.both(is_now, is_single), b.is_not_zero(error))):
+            made = b.run("error_copy", error)
+            b.each(loaded.num_outputs, lambda n: b.do("block_release", b.get(run.out_blocks, n)))
+            _release_arguments(b, loaded, run)
+            b.do("event_release", event)
+            b.free(run.at)
+            b.ret(made)
         _write_buffers(b, loaded, run, device, results_at, event)
         with b.when(b.is_not_zero(event_at)):
             b.do("event_retain", event)
