@@ -39,7 +39,11 @@ class Memory:
         self.id = device.id * len(MEMORY_KINDS) + KIND_IDS[kind]
         self.short_name = f"{platform.upper()}_{kind.upper()}_{self.id}"
         self.held = Held()
-        self.record = records.Memory(tag=records.DEVICE_TAG, device=device.address, id=self.id)
+        name, size = self.held.string(kind)
+        self.record = records.Memory(
+            tag=records.DEVICE_TAG, device=device.address, id=self.id, kind=name, size=size,
+            kind_id=KIND_IDS[kind],
+        )  # fmt: skip
         self.address = self.held.record(self.record)
         MEMORIES.add(self.address, self)
 
@@ -153,17 +157,6 @@ def _device_attributes(args: Any) -> None:
 @entry("Memory_Id")
 def _memory_id(args: Any) -> None:
     args.id = MEMORIES[args.memory].id
-
-
-@entry("Memory_Kind")
-def _memory_kind(args: Any) -> None:
-    m = MEMORIES[args.memory]
-    args.kind, args.kind_size = m.held.string(m.kind)
-
-
-@entry("Memory_Kind_Id")
-def _memory_kind_id(args: Any) -> None:
-    args.kind_id = KIND_IDS[MEMORIES[args.memory].kind]
 
 
 @entry("Memory_DebugString")

@@ -65,8 +65,12 @@ Buffer = struct(
 
 # --- devices -------------------------------------------------------------------------------------
 
-# The first word is the table of functions that newer callers look for: none.
-Memory = struct("Memory", ["functions:ptr", "tag:i64", "device:ptr", "id:i64"])
+# The first word is the table of functions that newer callers look for: none. kind: its name, which
+# callers ask for at each dispatch.
+Memory = struct(
+    "Memory",
+    ["functions:ptr", "tag:i64", "device:ptr", "id:i64", "kind:ptr", "size:i64", "kind_id:i64"],
+)
 
 # A device runs its tasks one after the other, on a thread of its own. pending: how many it has not
 # completed. is_started: whether it has its thread. memory: the default one

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hlo.codegen.llvm import Val
-from hlo.pjrt.native.writer import NULL, Code, Writer
-from hlo.pjrt.records import Device, Task
+from hlo.pjrt.native.writer import NULL, Code, Writer, need
+from hlo.pjrt.records import DEVICE_TAG, Device, Memory, Task
 
 # Of what each thread has: its device.
 _KEY = Val("ptr", "@device_key")
@@ -24,8 +24,9 @@ def device_of_thread(b: Writer) -> Val:
 
 
 def write(code: Code) -> None:
-    """Write `device_enqueue(device, task)`. A device's thread starts with its first task.
+    """Write `device_enqueue(device, task)`, and what callers ask for memories.
 
+    A device's thread starts with its first task.
     `devices_start()` is called once, before.
     """
     code.variable(_KEY.name[1:])
@@ -77,3 +78,13 @@ def write(code: Code) -> None:
             b.call("pthread_create", [Val("ptr", thread.name), NULL, main, at], "i32")
             b.call("pthread_detach", [b.load("i64", thread.name)], "i32")
         b.ret()
+
+    with code.entry("Memory_Kind") as (b, args):
+        memory = b.record(Memory, args.memory)
+        need(b, memory, DEVICE_TAG, "memory")
+        args.kind, args.kind_size = memory.kind, memory.size
+
+    with code.entry("Memory_Kind_Id") as (b, args):
+        memory = b.record(Memory, args.memory)
+        need(b, memory, DEVICE_TAG, "memory")
+        args.kind_id = b.cast("trunc", memory.kind_id, "i32")
