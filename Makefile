@@ -68,7 +68,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_generated --count 250 --passes default
 	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --quick --low-limits
 	$(BIN)/python -m tests.sweeps.compare_passes --count 1250
-	JAX_PLATFORMS=hlo HLO_PJRT_DEVICES=2 $(BIN)/python -m tests.sweeps.jax_features
+	JAX_PLATFORMS=hlo XLA_FLAGS=--xla_force_host_platform_device_count=2 $(BIN)/python -m tests.sweeps.jax_features
 	$(BIN)/python -m tests.sweeps.divergences --count 300
 	$(BIN)/python -m tests.sweeps.jax_divergences --count 150
 	$(BIN)/python -m tests.sweeps.jax_divergences --count 100 --seed 1 --plant

@@ -1,6 +1,7 @@
 """Small programs, one for each thing that JAX does, on the plug-in and on XLA's CPU.
 
-    JAX_PLATFORMS=hlo python -m tests.sweeps.jax_features [NAME...]
+    JAX_PLATFORMS=hlo XLA_FLAGS=--xla_force_host_platform_device_count=2 \\
+        python -m tests.sweeps.jax_features [NAME...]
 
 Each prints a line: whether the results agree, and the error if there is one.
 """
@@ -678,14 +679,18 @@ def solvers() -> Any:
 # --- several devices -----------------------------------------------------------------------------
 
 
+# Those that programs for several devices are to use.
+_DEVICES: list[Any] = []
+
+
 def _mesh() -> Mesh:
-    return Mesh(np.array(jax.devices()[:2]), ("x",))
+    return Mesh(np.array(_DEVICES[:2]), ("x",))
 
 
 def sharded(function: Callable[[], Any]) -> Callable[[], Any]:
     @functools.wraps(function)
     def run() -> Any:
-        return function() if len(jax.devices()) > 1 else "one device"
+        return function() if len(_DEVICES) > 1 else "one device"
 
     return feature(run)
 
@@ -710,7 +715,9 @@ def shard_map() -> Any:
 
 @sharded
 def pmap() -> Any:
-    return jax.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(X[:2] ** 2 + 1)
+    return jax.pmap(lambda x: x / lax.psum(x, "i"), axis_name="i", devices=_DEVICES[:2])(
+        X[:2] ** 2 + 1
+    )
 
 
 # --- running -------------------------------------------------------------------------------------
@@ -728,16 +735,15 @@ def _equal(a: Any, b: Any) -> bool:
 
 def compare(name: str) -> str:
     """Return what is wrong with a feature, if anything is."""
-    cpu = jax.devices("cpu")[0]
+    _DEVICES[:] = jax.devices()
     try:
         got = jax.tree.map(np.asarray, FEATURES[name]())
     except Exception as e:
         frame = traceback.extract_tb(e.__traceback__)[-1]
         return f"{type(e).__name__}: {e} ({frame.filename}:{frame.lineno})"
-    if len(jax.devices()) > 1 and getattr(FEATURES[name], "__wrapped__", None):
-        return ""
     try:
-        with jax.default_device(cpu):
+        _DEVICES[:] = jax.devices("cpu")
+        with jax.default_device(_DEVICES[0]):
             want = jax.tree.map(np.asarray, FEATURES[name]())
     except Exception as e:
         return f"XLA:CPU: {type(e).__name__}: {e}"
