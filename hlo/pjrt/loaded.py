@@ -68,22 +68,24 @@ def loaded_record(
     """
     known = native.native()
     arguments, results = program.shape.arguments, program.shape.results
-    donated, aliases = program.shape.donated, program.shape.aliases
+    donated, argument_slots = program.shape.donated, slots(arguments)
+    # The native code knows which it writes into: not all that may share memory do.
+    aliases = {r: argument_slots.index(a) for r, a in known.aliases.items()}
     items = (records.Result * max(1, len(results)))()
     for n, (item, shape, slot) in enumerate(zip(items, results, slots(results), strict=False)):
         item.type, item.rank = buffer_type(shape), len(dims_of(shape))
         item.dims = held.array(ctypes.c_int64, dims_of(shape))
-        item.bytes, item.slot, item.argument = bytes_of(shape), slot, aliases.get(n, -1)
+        item.bytes, item.slot, item.argument = bytes_of(shape), slot, aliases.get(slot, -1)
         item.kind = program.shape.result_kinds[n]
         if isinstance(shape, ArrayShape) and shape.layout and not shape.layout.is_default:
             item.layout = layout_handle(shape.layout)
     record = records.Loaded(
         tag=records.LOADED_TAG, refs=1, number=number,
-        is_short=is_short(dict(native.cost)) and not native.uses_host and len(devices) == 1,
-        calls_host=native.uses_host and len(devices) == 1,
+        is_short=is_short(dict(native.cost)) and not native.uses_host and counts == (1, 1),
+        calls_host=native.uses_host and counts == (1, 1),
         entry=known.entry, constants=known.constants, arena_bytes=native.arena_bytes,
         pool=known.threads_at, hosts=held.addresses(hosts),
-        num_args=len(arguments), slots=held.array(ctypes.c_int64, slots(arguments)),
+        num_args=len(arguments), slots=held.array(ctypes.c_int64, argument_slots),
         num_outputs=len(results), results=held.record(items),
         donated=held.array(ctypes.c_int64, donated), num_donated=len(donated),
         num_devices=len(devices), devices=held.addresses(d.address for d in devices),
