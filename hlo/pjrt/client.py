@@ -30,7 +30,6 @@ class Client:
         self.memories_at = self.held.addresses(m.address for m in memories)
         self.topology = Topology(options, [d.description for d in self.devices])
         CLIENTS.add(self.address, self)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def device(self, number: int) -> Device:
         """Return a device by its number. Raises PjrtError."""
@@ -57,6 +56,7 @@ def wait_for_devices() -> None:
 # --- the plug-in ---------------------------------------------------------------------------------
 
 _plugin = Held()
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_plugin))
 
 
 @entry("Plugin_Initialize")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import ItemsView
 from typing import Generic, TypeVar
 
@@ -14,9 +15,13 @@ class Handles(Generic[T]):
     """The objects of one kind by address. Foreign, freed and null addresses are errors."""
 
     def __init__(self, what: str) -> None:
-        """what: names the kind in errors."""
+        """what: names the kind in errors.
+
+        JAX's runtime uses what handles point to after Python has cleared its modules: it stays.
+        """
         self._what = what
         self._objects: dict[int, T] = {}
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def add(self, address: int, value: T) -> None:
         """Have an address stand for an object."""

@@ -12,6 +12,8 @@ from hlo.values.types import Layout
 
 _handles: dict[Layout, int] = {}
 _held = Held()
+# JAX's runtime uses layouts after Python has cleared its modules.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_held))
 
 
 def layout_handle(layout: Layout) -> int:

@@ -155,3 +155,20 @@ print(f(np.eye(3, dtype=np.float32))["y"][0, 0])
     first = run_program(program, HLO_PJRT_CACHE=str(tmp_path))
     assert "reads" in first
     assert run_program(program, HLO_PJRT_CACHE=str(tmp_path)) == first.replace("reads\n", "")
+
+
+def test_errors_of_small_programs_are_those_of_their_calls_and_the_end_is_clean() -> None:
+    printed = run_program("""
+from hlo.pjrt.calls import register
+def fails(*_):
+    raise ValueError("no such number")
+register("hlo_python_callback", {0: fails})
+f = jax.jit(lambda x: jax.ffi.ffi_call("hlo_python_callback", x)(x, index=np.int64(0)))
+made = [jax.jit(lambda x, n=n: x + n) for n in range(5)]
+results = [g(np.ones(3)) for g in made]
+try:
+    f(np.ones(3))
+except jax.errors.JaxRuntimeError as e:
+    print("no such number" in str(e))
+""")
+    assert printed == "True\n"
