@@ -85,9 +85,27 @@ def _from_host(args: Any) -> None:
     inner.data, inner.byte_strides, inner.num_byte_strides = dense.ctypes.data, 0, 0
     inner.device_layout, inner.host_buffer_semantics = 0, int(_ONLY_DURING_CALL)
     _call("Client_BufferFromHostBuffer", inner)
-    if order != tuple(range(rank)):
-        records.Buffer.from_address(inner.buffer).layout = layout_handle(Layout(order[::-1]))
+    _arrange(inner.buffer, order)
     args.buffer, args.done_with_host_buffer = inner.buffer, inner.done_with_host_buffer
+
+
+@entry("Client_CreateViewOfDeviceBuffer")
+def _view(args: Any) -> None:
+    if _MemoryLayout.from_address(args.layout).type != _TILED:
+        raise PjrtError("UNIMPLEMENTED", "views of memory have no strides but those of a layout")
+    order = _order(args.layout, args.num_dims)
+    inner = type(args)()
+    ctypes.pointer(inner)[0] = args
+    inner.layout = 0
+    _call("Client_CreateViewOfDeviceBuffer", inner)
+    _arrange(inner.buffer, order)
+    args.buffer = inner.buffer
+
+
+def _arrange(buffer: int, order: tuple[int, ...]) -> None:
+    """Have a buffer's elements be in an order of the dimensions, from major to minor."""
+    if order != tuple(range(len(order))):
+        records.Buffer.from_address(buffer).layout = layout_handle(Layout(order[::-1]))
 
 
 def _width(number: int) -> int:

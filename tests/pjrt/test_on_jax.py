@@ -172,3 +172,13 @@ except jax.errors.JaxRuntimeError as e:
     print("no such number" in str(e))
 """)
     assert printed == "True\n"
+
+
+def test_arrays_of_other_libraries_keep_the_order_of_their_elements() -> None:
+    printed = run_program("""
+x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+for y in (x, x.T, x.transpose(1, 0, 2)):
+    taken = jnp.from_dlpack(y)
+    print(np.array_equal(taken, y), np.array_equal(jax.jit(lambda a: a + 1)(taken), y + 1))
+""")
+    assert printed == "True True\n" * 3
