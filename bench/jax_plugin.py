@@ -1,4 +1,6 @@
-"""JAX programs on the plug-in beside XLA:CPU: `python bench/jax_plugin.py [--only NAME] [--runs N]`.
+"""JAX programs on the plug-in beside XLA:CPU.
+
+    python bench/jax_plugin.py [--only NAME] [--runs N]
 
 Each program runs in processes of its own, those of the two backends in turns: time to compile, time
 of the first call, of a later one (the best), and peak memory. Then the overheads of a dispatch and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,7 @@ def mlp_training() -> tuple[Callable[[Any], Any], Any]:
     sizes = [784, 512, 512, 10]
     params = [
         (_normal(m, n, scale=m**-0.5), np.zeros(n, np.float32))
-        for m, n in zip(sizes, sizes[1:], strict=False)
+        for m, n in itertools.pairwise(sizes)
     ]
     x, labels = _normal(128, 784), _RNG.integers(0, 10, 128)
 
@@ -133,8 +134,7 @@ def convolution_training() -> tuple[Callable[[Any], Any], Any]:
     channels = [3, 16, 32, 64]
     params = {
         "conv": [
-            _normal(3, 3, m, n, scale=(9 * m) ** -0.5)
-            for m, n in zip(channels, channels[1:], strict=False)
+            _normal(3, 3, m, n, scale=(9 * m) ** -0.5) for m, n in itertools.pairwise(channels)
         ],
         "dense": _normal(64, 10, scale=0.1),
     }
