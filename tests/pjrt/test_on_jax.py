@@ -182,3 +182,18 @@ for y in (x, x.T, x.transpose(1, 0, 2)):
     print(np.array_equal(taken, y), np.array_equal(jax.jit(lambda a: a + 1)(taken), y + 1))
 """)
     assert printed == "True True\n" * 3
+
+
+def test_compiling_for_a_topology_is_refused_not_waited_for() -> None:
+    printed = run_program("""
+from jax.experimental import topologies
+from jax.sharding import NamedSharding, PartitionSpec as P
+found = topologies.get_topology_desc("", "hlo", num_devices=2)
+mesh = topologies.make_mesh(found, (2,), ("x",))
+x = jax.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P("x")))
+try:
+    jax.jit(jnp.sin).lower(x).compile()
+except jax.errors.JaxRuntimeError as e:
+    print("not for a topology" in str(e))
+""")
+    assert printed == "True\n"

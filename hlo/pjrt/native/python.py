@@ -44,7 +44,22 @@ def write(code: Code) -> None:
     for name in interface().arguments:
         if name not in written:
             with code.entry(name) as (b, args):
+                if name == "Compile":
+                    _need_thread_of_python(b)
                 b.pass_on(b.run("python_call", entry_number(name), args.at))
+
+
+def _need_thread_of_python(b: Writer) -> None:
+    """Return an error on a thread that Python does not know.
+
+    JAX 0.10 compiles for a topology on a thread of its own, while another that waits for it has
+    Python's lock: an entry in Python would wait for ever.
+    """
+    state = _python(b, "PyGILState_GetThisThreadState", [], "ptr")
+    b.fail_if(
+        b.is_null(state), "UNIMPLEMENTED",
+        "hlo-tools compiles for devices only, not for a topology: lower for jax.devices()",
+    )  # fmt: skip
 
 
 def _write_end(code: Code) -> None:
