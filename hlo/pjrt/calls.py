@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hlo.host import Host
     from hlo.ir import Module
 
 _FUNCTIONS: dict[str, Any] = {}
@@ -37,3 +38,10 @@ def give_functions(module: Module) -> None:
 def functions() -> dict[str, Any]:
     """Return the functions that are registered, by target."""
     return dict(_FUNCTIONS)
+
+
+def host() -> Host:
+    """Return a host with the functions that are registered."""
+    from hlo.host import Host
+
+    return Host(custom_calls=functions())

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.compiler.pipeline import compile as compile_module
-from hlo.host import Host
-from hlo.ir import Module
 from hlo.pjrt import records
-from hlo.pjrt.calls import functions, give_functions
+from hlo.pjrt.calls import give_functions, host
 from hlo.pjrt.client import CLIENTS, Client
 from hlo.pjrt.compile_options import CompileOptions, read_compile_options
 from hlo.pjrt.entries import PjrtError, bytes_at, entry
@@ -26,6 +23,9 @@ from hlo.pjrt.topology import TOPOLOGIES
 from hlo.runtime.cache import Cache
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.spmd.partitioners import PARTITIONERS
+
+if TYPE_CHECKING:
+    from hlo.ir import Module
 
 _Program = interface().structs["Program"]
 _numbers = itertools.count(1)
@@ -91,13 +91,15 @@ def compiled(code: bytes, form: str, options: CompileOptions) -> tuple[Program, 
 
 def native_code(module: Module, options: CompileOptions, store: Cache | None) -> NativeExecutable:
     """Return the native code of what each device runs. Raises HloError."""
+    from hlo.compiler.pipeline import compile as compile_module
+
     own = options.options
     give_functions(module)
     found = compile_module(
         module,
         cache=store or False,
         threads=own.threads or None,
-        host=Host(custom_calls=functions()),
+        host=host(),
         passes="" if own.passes == "none" else own.passes,
         verify="lenient",
         tune=own.tune or None,

@@ -12,7 +12,6 @@ from typing import Any
 from hlo.errors import TextError
 from hlo.frontends.proto import wire
 from hlo.frontends.proto.schema import Message, schema
-from hlo.frontends.proto.shapes import read_shape
 from hlo.pjrt.entries import PjrtError
 from hlo.pjrt.options import COMPILER_OPTIONS, Options, with_option
 from hlo.values.types import Shape
@@ -51,6 +50,12 @@ class CompileOptions:
         return self.num_replicas * self.num_partitions
 
 
+def _shape(message: Message) -> Shape:
+    from hlo.frontends.proto.shapes import read_shape
+
+    return read_shape(message)
+
+
 def read_compile_options(content: bytes, options: Options) -> CompileOptions:
     """Return the options in the bytes of a message, for a client with options of its own.
 
@@ -59,8 +64,8 @@ def read_compile_options(content: bytes, options: Options) -> CompileOptions:
     try:
         message = wire.decode(content, schema()["CompileOptionsProto"])
         build = message.sub("executable_build_options")
-        arguments = tuple(read_shape(m) for m in message.get("argument_layouts", ()))
-        result = read_shape(build["result_layout"]) if "result_layout" in build else None
+        arguments = tuple(_shape(m) for m in message.get("argument_layouts", ()))
+        result = _shape(build["result_layout"]) if "result_layout" in build else None
     except TextError as e:
         raise PjrtError("INVALID_ARGUMENT", f"the compile options cannot be read: {e}") from None
     replicas, partitions = (max(1, build.get(k, 1)) for k in ("num_replicas", "num_partitions"))

@@ -6,13 +6,8 @@ import ctypes
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.compiler.lowering import Clock, optimized
-from hlo.frontends.proto import to_proto, wire
-from hlo.frontends.proto.schema import Message, schema
-from hlo.frontends.proto.shapes import write_program_shape
-from hlo.ir import Module
 from hlo.pjrt import records
 from hlo.pjrt.compile_options import CompileOptions, assignment_bytes
 from hlo.pjrt.devices import MEMORY_KINDS
@@ -25,8 +20,10 @@ from hlo.pjrt.native.code import addresses
 from hlo.pjrt.outside import Devices
 from hlo.pjrt.programs import Program
 from hlo.runtime.executable import Executable as NativeExecutable
-from hlo.spmd.contract import drop_contract
 from hlo.version import __version__
+
+if TYPE_CHECKING:
+    from hlo.ir import Module
 
 _ProgramStruct = interface().structs["Program"]
 _LogicalIds = interface().structs["LogicalDeviceIds"]
@@ -56,6 +53,8 @@ class Executable:
     @cached_property
     def optimized(self) -> Module:
         """The module of each device after the passes."""
+        from hlo.compiler.lowering import Clock, optimized
+
         own = self.options.options
         passes = "" if own.passes == "none" else own.passes
         return optimized(self.program.module, Clock(), passes=passes, verify="lenient")
@@ -88,6 +87,11 @@ def drop_dead() -> None:
 
 def program_with_config(module: Module, options: CompileOptions) -> bytes:
     """Return a module as a HloModuleProtoWithConfig."""
+    from hlo.frontends.proto import to_proto, wire
+    from hlo.frontends.proto.schema import Message, schema
+    from hlo.frontends.proto.shapes import write_program_shape
+    from hlo.spmd.contract import drop_contract
+
     kinds, module = schema(), module.clone()
     # The shapes of whole arrays are no part of what each device runs.
     drop_contract(module)

@@ -9,8 +9,7 @@ import llvmlite
 from hlo.compiler.keys import sources
 from hlo.compiler.pipeline import load_program
 from hlo.errors import HloError, TextError
-from hlo.host import Host
-from hlo.pjrt.calls import functions
+from hlo.pjrt.calls import functions, host
 from hlo.pjrt.compile_options import CompileOptions
 from hlo.pjrt.program_shape import ProgramShape
 from hlo.pjrt.programs import Program
@@ -43,8 +42,8 @@ class Kept:
             if native is None:
                 return None
             threads = self._options.options.threads or None
-            host = Host(custom_calls=functions())
-            found = load_program(native, threads=threads, host=host)
+            own = host() if native.uses_host else None
+            found = load_program(native, threads=threads, host=own)
         except (ValueError, KeyError, TypeError, TextError, HloError, RuntimeError):
             # It was not written by this version, or is damaged: it is made again.
             return None

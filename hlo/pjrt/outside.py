@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from hlo.compiler.pipeline import on_host
 from hlo.errors import HloError
-from hlo.host import Host
-from hlo.host.exchange import Exchange
 from hlo.pjrt.calls import functions
 from hlo.pjrt.entries import PjrtError
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.runtime.outside import HostTable
 from hlo.runtime.watch import Ended
+
+if TYPE_CHECKING:
+    from hlo.host import Host
+    from hlo.host.exchange import Exchange
 
 # By the code of an error: that of PJRT's for a run that ends with it.
 _CODES = {"out-of-memory": "RESOURCE_EXHAUSTED", "unsupported": "UNIMPLEMENTED"}
@@ -34,13 +36,22 @@ class Devices:
         self._lock = threading.Lock()
         # The first error of the devices since they were renewed.
         self._first: PjrtError | None = None
-        count = counts[0] * counts[1]
-        self._exchange = Exchange(range(count)) if count > 1 else None
-        calls = {**functions(), **native.custom_calls}
-        self._hosts = [Host(custom_calls=calls) for _ in range(count * native.uses_host)]
-        self._begin_hosts()
+        self._exchange: Exchange | None = None
+        self._hosts: list[Host] = []
+        # Most programs call nothing outside, and need not wait for what does.
+        if native.uses_host:
+            self._make_hosts(counts[0] * counts[1])
         self._tables = [on_host(native, host).host_table() for host in self._hosts]
         self._begin_tables()
+
+    def _make_hosts(self, count: int) -> None:
+        from hlo.host import Host
+        from hlo.host.exchange import Exchange
+
+        self._exchange = Exchange(range(count)) if count > 1 else None
+        calls = {**functions(), **self._native.custom_calls}
+        self._hosts = [Host(custom_calls=calls) for _ in range(count)]
+        self._begin_hosts()
 
     def _begin_hosts(self) -> None:
         for number, host in enumerate(self._hosts):
@@ -58,13 +69,12 @@ class Devices:
     @property
     def stop_at(self) -> int:
         """The address of the word that stops devices that meet each other, 0 where none do."""
-        meets = self._exchange is not None and self._tables
-        return self._exchange.stop_at if self._exchange is not None and meets else 0
+        return self._exchange.stop_at if self._exchange is not None else 0
 
     def renew(self) -> int:
         """Have the devices, none of which runs, meet again; returns `stop_at`."""
         assert self._exchange is not None
-        self._exchange = Exchange(self._exchange.devices)
+        self._exchange = type(self._exchange)(self._exchange.devices)
         self._first = None
         self._begin_hosts()
         self._begin_tables()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hlo.ir import Module
 from hlo.pjrt.devices import KIND_IDS
 from hlo.pjrt.entries import PjrtError
-from hlo.spmd.contract import contract_of
 from hlo.values.shape_text import parse_shape
 from hlo.values.types import Shape
+
+if TYPE_CHECKING:
+    from hlo.ir import Module
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ _SIDES = ("arguments", "results")
 
 def shape_of(module: Module, is_partitioned: bool) -> ProgramShape:
     """Return what a module for each device takes and gives. Raises PjrtError."""
+    from hlo.spmd.contract import contract_of
+
     parameters, result = module.program_shapes
     places = [(n, path, s) for n, p in enumerate(parameters) for path, s in p.leaves()]
     numbers = {(n, path): number for number, (n, path, _) in enumerate(places)}

@@ -13,8 +13,7 @@ from typing import Any
 from hlo.compiler.keys import sources
 from hlo.compiler.pipeline import load_program
 from hlo.errors import TextError
-from hlo.host import Host
-from hlo.pjrt.calls import functions, give_functions
+from hlo.pjrt.calls import give_functions, host
 from hlo.pjrt.client import CLIENTS
 from hlo.pjrt.compile import load
 from hlo.pjrt.compile_options import read_compile_options
@@ -82,8 +81,8 @@ def from_content(content: bytes, defaults: Options) -> tuple[Program, NativeExec
     if loaded.imports:
         give_functions(program.module)
         own = program.module.custom_calls
-    host = Host(custom_calls=functions())
-    found = load_program(loaded, threads=header["threads"], host=host, custom_calls=own)
+    calls = host() if loaded.uses_host else None
+    found = load_program(loaded, threads=header["threads"], host=calls, custom_calls=own)
     return program, found, options
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlo.frontends.proto import wire
-from hlo.frontends.proto.schema import schema
-from hlo.frontends.proto.shardings import write_sharding
 from hlo.pjrt.entries import entry
 from hlo.pjrt.executables import EXECUTABLES, Executable
-from hlo.values.scan import Scanner
-from hlo.values.sharding.text import read_sharding
 
 
 def _answer(
@@ -20,13 +15,21 @@ def _answer(
     """Set the arrays of an answer; returns how many shardings there are, none being null."""
     key = f"{side} shardings"
     if key not in e.kept:
-        kind = schema()["OpSharding"]
-        contents = [
-            wire.encode(write_sharding(read_sharding(Scanner(s))), kind) for s in shardings or ()
-        ]
+        contents = [_message(s) for s in shardings or ()]
         e.kept[key] = e.held.strings(contents) if contents else (0, 0)
     args.shardings, args.sharding_sizes = e.kept[key]
     return count
+
+
+def _message(sharding: str) -> bytes:
+    """Return a sharding as an OpSharding."""
+    from hlo.frontends.proto import wire
+    from hlo.frontends.proto.schema import schema
+    from hlo.frontends.proto.shardings import write_sharding
+    from hlo.values.scan import Scanner
+    from hlo.values.sharding.text import read_sharding
+
+    return wire.encode(write_sharding(read_sharding(Scanner(sharding))), schema()["OpSharding"])
 
 
 @entry("Shardings_PJRT_Executable_ParameterShardings")
