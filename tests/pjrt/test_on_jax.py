@@ -146,9 +146,9 @@ print(made.output_formats.layout.major_to_minor, np.array_equal(made(put), x.T))
 
 def test_a_program_that_was_compiled_before_is_not_read_again(tmp_path: Path) -> None:
     program = """
-from hlo.pjrt import programs
-read = programs.read_program
-programs.read_program = lambda *given: (print("reads"), read(*given))[1]
+from hlo.pjrt import prepare
+read = prepare.read_program
+prepare.read_program = lambda *given: (print("reads"), read(*given))[1]
 f = jax.jit(lambda x: {"y": jnp.sin(x) @ x, "z": x + 1}, donate_argnums=0)
 print(f(np.eye(3, dtype=np.float32))["y"][0, 0])
 """
