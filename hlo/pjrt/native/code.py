@@ -34,12 +34,16 @@ def ir(machine: Machine) -> str:
         memory,
         programs,
         python,
+        run,
         runs,
     )  # fmt: skip
     from hlo.pjrt.native.writer import Code
 
     code = Code(machine.triple, machine.data_layout)
-    for part in (errors, events, memory, devices, buffers, layouts, programs, runs, ends, python):
+    parts = (
+        errors, events, memory, devices, buffers, layouts, programs, run, runs, ends, python
+    )  # fmt: skip
+    for part in parts:
         part.write(code)
     return code.module.to_text()
 

@@ -13,58 +13,26 @@ from __future__ import annotations
 import ctypes
 
 from hlo.codegen.llvm import Val, i64
-from hlo.pjrt.interface import interface, struct
 from hlo.pjrt.native.devices import device_of_thread
 from hlo.pjrt.native.events import READY
 from hlo.pjrt.native.python import entry_number
+from hlo.pjrt.native.run import TABLES, Run, count_runs, release_arguments, result_of
 from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
 from hlo.pjrt.records import (
     BUFFER_TAG,
     DEVICE_TAG,
     LOADED_TAG,
-    Block,
     Buffer,
     Device,
     Event,
     Failure,
     Loaded,
-    Result,
-    Task,
 )
-from hlo.runtime.watch import (
-    ARENA,
-    ARGUMENTS,
-    CONSTANTS,
-    ENTRY,
-    HOST,
-    RESULTS,
-    STOP,
-    THREADS,
-    WORDS,
-    Ended,
-)
-
-# A run on the device at an index of its program. keeps_args: it has references to their memory.
-# After it tables of words: of arguments, first those for the program, then their blocks and their
-# events; of results, first those for the program, then what is copied there before the run, and
-# their blocks.
-_Run = struct(
-    "Run",
-    [
-        *(f"{n}:{t}" for n, t in Task.types.items()), "loaded:ptr", "index:i64", "keeps_args:i64",
-        "event:ptr", "args:ptr", "arg_blocks:ptr", "arg_events:ptr", "outs:ptr", "sources:ptr",
-        "out_blocks:ptr",
-    ],
-)  # fmt: skip
-_TABLES = ("args", "arg_blocks", "arg_events"), ("outs", "sources", "out_blocks")
-_Options = interface().structs["ExecuteOptions"]
 
 
 def write(code: Code) -> None:
     """Write the entry."""
     _write_check(code)
-    _write_task(code)
-    _write_results(code)
     _write_start(code)
 
     with code.entry("LoadedExecutable_Execute") as (b, args):
@@ -150,167 +118,6 @@ def _write_check(code: Code) -> None:
         b.ret(NULL)
 
 
-# --- the run itself ------------------------------------------------------------------------------
-
-
-def _write_task(code: Code) -> None:
-    """Write `run_program(run)`, which returns an error or null, and `run_task(run)`."""
-    with code.function("run_program", "ptr") as (b, at):
-        run = b.record(_Run, at)
-        loaded = b.record(Loaded, run.loaded)
-
-        def copy(n: Val) -> None:
-            source = b.get(run.sources, n)
-            with b.when(b.is_not_zero(source)):
-                b.copy(
-                    b.record(Block, b.get(run.out_blocks, n)).data,
-                    source,
-                    _result(b, loaded, n).bytes,
-                )
-
-        b.each(loaded.num_outputs, copy)
-        arena = b.run("block_new", loaded.arena_bytes)
-        b.fail_if(
-            b.is_null(arena), "RESOURCE_EXHAUSTED", "there is no memory for the temporary arrays"
-        )
-        threads, host = b.alloca("ptr"), b.alloca("ptr")
-        b.store(NULL, threads.name)
-        b.store(NULL, host.name)
-        with b.when(b.is_not_zero(loaded.pool)):
-            b.store(b.load("ptr", loaded.pool.name), threads.name)
-        with b.when(b.is_not_zero(loaded.hosts)):
-            b.store(b.get(loaded.hosts, run.index), host.name)
-        words = {
-            ARGUMENTS: run.args, RESULTS: run.outs, ARENA: b.record(Block, arena).data,
-            CONSTANTS: loaded.constants, THREADS: b.load("ptr", threads.name),
-            HOST: b.load("ptr", host.name),
-        }  # fmt: skip
-        (status,) = b.choose(
-            b.is_null(loaded.stop),
-            lambda: [b.call_address(loaded.entry, list(words.values()), "i32")],
-            lambda: [_run_watched(b, loaded, words)],
-        )
-        failure = b.record(Failure, b.alloca("i64", 3))
-        failure.number, failure.device = loaded.number, run.index
-        failure.status = b.cast("sext", status, "i64")
-        error = b.alloca("ptr")
-        b.store(NULL, error.name)
-        with b.when(b.is_not_zero(status)):
-            b.store(b.run("python_call", entry_number("failure"), failure.at), error.name)
-        # Until an error has been raised, other devices may read from it.
-        b.do("block_release", arena)
-        b.ret(b.load("ptr", error.name))
-
-    with code.function("run_task", "ptr", result="void") as (b, at):
-        run = b.record(_Run, at)
-        loaded = b.record(Loaded, run.loaded)
-        error = b.alloca("ptr")
-        b.store(NULL, error.name)
-
-        def await_argument(n: Val) -> None:
-            event = b.record(Event, b.get(run.arg_events, n))
-            b.do("event_wait", event.at)
-            is_first = b.both(b.is_not_zero(event.error), b.is_null(b.load("ptr", error.name)))
-            with b.when(is_first):
-                b.store(b.run("error_copy", event.error), error.name)
-
-        b.each(loaded.num_args, await_argument)
-        with b.when(b.is_null(b.load("ptr", error.name))):
-            b.store(b.run("run_program", at), error.name)
-
-        _release_arguments(b, loaded, run)
-        b.each(loaded.num_args, lambda n: b.do("event_release", b.get(run.arg_events, n)))
-        b.each(loaded.num_outputs, lambda n: b.do("block_release", b.get(run.out_blocks, n)))
-        b.do("event_complete", run.event, b.load("ptr", error.name))
-        b.do("event_release", run.event)
-        _count(b, loaded, -1)
-        b.do("loaded_release", loaded.at)
-        b.free(at)
-        b.ret()
-
-
-def _run_watched(b: Writer, loaded: Record, words: dict[int, Val]) -> Val:
-    """Run a program so that a word of its executable stops it; returns its status."""
-    watch = b.alloca("i64", WORDS)
-    for number in range(WORDS):
-        b.put(watch, number, words.get(number, i64(0)))
-    b.put(watch, ENTRY, loaded.entry)
-    b.put(watch, STOP, loaded.stop)
-    (status,) = b.choose(
-        b.is_zero(b.load("i64", loaded.stop.name)),
-        lambda: [b.call_address(loaded.run, [watch], "i32")],
-        lambda: [Val("i32", str(int(Ended.STOPPED)))],
-    )
-    return status
-
-
-# --- results -------------------------------------------------------------------------------------
-
-
-def _result(b: Writer, loaded: Record, number: Val) -> Record:
-    return b.record(Result, b.after(loaded.results, b.product(number, ctypes.sizeof(Result))))
-
-
-def _write_results(code: Code) -> None:
-    """Write `run_outputs(run, arguments, options)`: has memory for all results, or an error; and
-    `is_donatable(options, number)`."""
-    with code.function("is_donatable", "ptr", "i64", result="i1") as (b, at, argument):
-        options = b.record(_Options, at)
-        found = b.alloca("i64")
-        b.store(i64(1), found.name)
-
-        def compare(n: Val) -> None:
-            with b.when(
-                b.icmp("eq", b.get(options.non_donatable_input_indices, n, "i64"), argument)
-            ):
-                b.store(i64(0), found.name)
-
-        b.each(options.num_non_donatable_input_indices, compare)
-        b.ret(b.is_not_zero(b.load("i64", found.name)))
-
-    with code.function("run_outputs", "ptr", "ptr", "ptr") as (b, at, list_at, options):
-        run = b.record(_Run, at)
-        loaded = b.record(Loaded, run.loaded)
-        missing = b.alloca("i64")
-        b.store(i64(0), missing.name)
-
-        def allocate(n: Val) -> None:
-            result = _result(b, loaded, n)
-            with b.when(b.icmp("sge", result.argument, 0)):
-                argument = b.record(Buffer, b.get(list_at, result.argument))
-                b.put(run.sources, n, argument.data)
-                block = b.record(Block, argument.block)
-                # Memory that others read, or that is not ours, is copied. Two references are the
-                # argument's and this run's.
-                is_own = b.both(b.icmp("eq", block.refs, 2), b.is_zero(block.is_immutable))
-                may = b.call("is_donatable", [options, result.argument], "i1")
-                with b.when(b.both(is_own, may)):
-                    b.do("block_retain", block.at)
-                    b.put(run.out_blocks, n, block.at)
-                    b.put(run.sources, n, NULL)
-            with b.when(b.is_null(b.get(run.out_blocks, n))):
-                block = b.record(Block, b.run("block_new", result.bytes))
-                b.put(run.out_blocks, n, block.at)
-                with b.when(b.is_null(block.at)):
-                    b.store(i64(1), missing.name)
-            with b.when(b.is_zero(b.load("i64", missing.name))):
-                with b.when(b.icmp("sge", result.slot, 0)):
-                    data = b.record(Block, b.get(run.out_blocks, n)).data
-                    b.put(run.outs, result.slot, data)
-
-        b.each(loaded.num_outputs, allocate)
-        with b.exit_if(b.is_zero(b.load("i64", missing.name))):
-            b.ret(NULL)
-
-        def give_back(n: Val) -> None:
-            block = b.get(run.out_blocks, n)
-            with b.when(b.is_not_zero(block)):
-                b.do("block_release", block)
-
-        b.each(loaded.num_outputs, give_back)
-        b.ret(b.error("RESOURCE_EXHAUSTED", "there is no memory for the results"))
-
-
 # --- from arguments to results -------------------------------------------------------------------
 
 
@@ -373,17 +180,17 @@ def _write_start(code: Code) -> None:
             b.each(loaded.num_args, lambda n: b.do("block_retain", b.get(run.arg_blocks, n)))
         error = b.run("run_outputs", run.at, list_at, options)
         with b.exit_if(b.is_not_zero(error)):
-            _release_arguments(b, loaded, run)
+            release_arguments(b, loaded, run)
             b.free(run.at)
             b.ret(error)
-        _count(b, loaded, 1)
+        count_runs(b, loaded, 1)
         (event,) = b.choose(is_now, lambda: [_run_now(b, run)], lambda: [_new_event(b, run)])
         # As with XLA:CPU, the error of what has run already is the caller's, not the results'.
         error = b.record(Event, event).error
         with b.exit_if(b.both(b.both(is_now, is_single), b.is_not_zero(error))):
             made = b.run("error_copy", error)
             b.each(loaded.num_outputs, lambda n: b.do("block_release", b.get(run.out_blocks, n)))
-            _release_arguments(b, loaded, run)
+            release_arguments(b, loaded, run)
             b.do("event_release", event)
             b.free(run.at)
             b.ret(made)
@@ -395,8 +202,8 @@ def _write_start(code: Code) -> None:
             _retain(b, loaded, run)
         _donate(b, loaded, list_at, options)
         with b.exit_if(is_now):
-            _release_arguments(b, loaded, run)
-            _count(b, loaded, -1)
+            release_arguments(b, loaded, run)
+            count_runs(b, loaded, -1)
             b.do("event_release", event)
             b.free(run.at)
             b.ret(NULL)
@@ -404,18 +211,12 @@ def _write_start(code: Code) -> None:
         b.ret(NULL)
 
 
-def _count(b: Writer, loaded: Record, more: int) -> None:
-    """Count the runs of a program on several devices."""
-    with b.when(b.is_not_zero(loaded.stop)):
-        b.atomic_add(loaded.address("running"), more)
-
-
 def _new_run(b: Writer, loaded: Record, index: Val) -> Record:
     args, outs = b.product(loaded.num_args, 8), b.product(loaded.num_outputs, 8)
     extra = b.product(b.sum(args, outs), 3)
-    run = b.new(_Run, extra)
-    at = b.after(run.at, ctypes.sizeof(_Run))
-    for names, size in zip(_TABLES, (args, outs), strict=True):
+    run = b.new(Run, extra)
+    at = b.after(run.at, ctypes.sizeof(Run))
+    for names, size in zip(TABLES, (args, outs), strict=True):
         for name in names:
             setattr(run, name, at)
             at = b.after(at, size)
@@ -446,7 +247,7 @@ def _write_buffers(
     b: Writer, loaded: Record, run: Record, device: Record, results_at: Val, event: Val
 ) -> None:
     def make(n: Val) -> None:
-        result = _result(b, loaded, n)
+        result = result_of(b, loaded, n)
         b.do("event_retain", event)
         type_ = b.cast("trunc", result.type, "i32")
         block = b.get(run.out_blocks, n)
@@ -468,11 +269,6 @@ def _retain(b: Writer, loaded: Record, run: Record) -> None:
     b.each(loaded.num_args, lambda n: b.do("event_retain", b.get(run.arg_events, n)))
     b.each(loaded.num_outputs, lambda n: b.do("block_retain", b.get(run.out_blocks, n)))
     b.atomic_add(loaded.address("refs"), 1)
-
-
-def _release_arguments(b: Writer, loaded: Record, run: Record) -> None:
-    with b.when(b.is_not_zero(run.keeps_args)):
-        b.each(loaded.num_args, lambda n: b.do("block_release", b.get(run.arg_blocks, n)))
 
 
 def _donate(b: Writer, loaded: Record, list_at: Val, options: Val) -> None:
