@@ -20,6 +20,7 @@ from hlo.pjrt.options import Options
 from hlo.pjrt.outside import Devices
 from hlo.pjrt.programs import Program
 from hlo.pjrt.topology import TOPOLOGIES
+from hlo.pjrt.transforms import TRANSFORMS, transformed
 from hlo.runtime.cache import Cache
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.spmd.partitioners import PARTITIONERS
@@ -74,14 +75,19 @@ def compiled(code: bytes, form: str, options: CompileOptions) -> tuple[Program, 
     """Return a program and its native code, kept or new. Raises PjrtError or HloError."""
     own = options.options
     store = Cache(own.cache) if isinstance(own.cache, str) else Cache() if own.cache else None
-    kept = store and Kept(store, code, form, options)
+    kept = Kept(store, code, form, options) if store and not TRANSFORMS else None
     found = kept and kept.get()
     if found:
         return found
     program = Program(code, form, options)
+    program.module = transformed(program.module)
     native = native_code(program.module, options, store)
     # What functions of this process decide is not kept.
-    if program.module.custom_calls or any(name.encode() in code for name in PARTITIONERS):
+    if (
+        TRANSFORMS
+        or program.module.custom_calls
+        or any(name.encode() in code for name in PARTITIONERS)
+    ):
         return program, native
     if kept:
         kept.put(program, native)

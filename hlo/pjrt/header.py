@@ -17,6 +17,8 @@ _TYPES = {
     "size_t": "i64", "int64_t": "i64", "uint64_t": "i64", "intptr_t": "i64", "uintptr_t": "i64",
     "int": "i32", "int32_t": "i32", "bool": "i8", "float": "f32",
 }  # fmt: skip
+# Types of extensions that a table of an older version may have as well.
+_LATER = ["XlaTransform"]
 # Fields that every argument struct begins with.
 _COMMON = "size_t struct_size; PJRT_Extension_Base* extension_start;"
 
@@ -68,14 +70,15 @@ def lines(headers: list[str]) -> Iterator[str]:
     table = main.structs["PJRT_Api"]
     yield from _calls(main, re.findall(r"_PJRT_API_STRUCT_FIELD\((\w+)\)", table))
     types = [m.rpartition("_Type_")[2] for m in re.findall(r"PJRT_Extension_Type_\w+", main.text)]
+    types += [t for t in _LATER if t not in types]
     for text in headers[1:]:
         header = Header(text, main.enums)
         name, version = re.findall(r"define PJRT_API_(\w+)_EXTENSION_VERSION (\d+)", text)[0]
-        title = next(t for t in types if t.lower() == name.lower())
+        title = next(t for t in types if t.lower() in (name.lower(), name.lower().replace("_", "")))
         yield f"extension {title} {types.index(title)} {version}"
         yield from _structs(header)
         body = next(b for n, b in header.structs.items() if n.endswith("_Extension"))
-        yield from _calls(header, re.findall(r"(PJRT_\w+)\*\s+\w+\s*;", body))
+        yield from _calls(header, re.findall(r"(PJRT_\w+?)(?:_Fn|\*)\s+\w+\s*;", body))
 
 
 def _structs(header: Header) -> Iterator[str]:
