@@ -15,6 +15,7 @@ import faulthandler
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.resources
 import json
 import os
 import sys
