@@ -43,6 +43,8 @@ class Outcomes(unittest.TestCase):
     def test_k_sees_its_devices(self):
         self.assertEqual(os.environ["HLO_PJRT_DEVICES"], "8")
 
+setattr(Outcomes, "test_l_has_[1\\n 2]", lambda self: None)
+
 class NotSetUp(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -116,6 +118,7 @@ def test_every_outcome(tree: Path, runner: Runner) -> None:
         "_i_passes": ("passed", ""),
         "_j_has_the_flags": ("passed", ""),
         "_k_sees_its_devices": ("passed", ""),
+        "_l_has_[1\n 2]": ("passed", ""),
         ".py::X::y": ("error", "no such test on this platform"),
     }
     assert "just before" in results["_f_crashes"].details

@@ -139,7 +139,7 @@ class _Worker:
         os.close(log)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write("\n".join(ids).encode())
+            self._process.stdin.write(json.dumps(list(ids)).encode())
             self._process.stdin.close()
 
     def lines(self) -> Iterator[list[Any]]:

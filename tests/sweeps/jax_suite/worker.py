@@ -4,9 +4,10 @@ It imports nothing of this project but for HLO_JAX_TRANSFORM, see `_transform`.
 
     python worker.py TREE FILE [--jax_FLAG=VALUE ...] < IDS
 
-Without IDS (an empty standard input) it lists the tests of the file. Each line that it writes to
-the file descriptor of JAX_SUITE_CHANNEL is a JSON array: ["start", id], ["end", id, outcome,
-seconds, reason, details], or ["test", id] in a list.
+IDS is a JSON array, as the name of a test may have several lines. Without it (an empty standard
+input) the worker lists the tests of the file. Each line that it writes to the file descriptor of
+JAX_SUITE_CHANNEL is a JSON array: ["start", id], ["end", id, outcome, seconds, reason, details], or
+["test", id] in a list.
 """
 
 from __future__ import annotations
@@ -162,9 +163,9 @@ def main() -> None:
     tree, file, *flags = sys.argv[1:]
     tree = os.path.abspath(tree)
     sys.argv[:] = [file, *flags]
-    wanted = sys.stdin.read().split("\n")
+    wanted = json.loads(sys.stdin.read() or "[]")
     tests = _load(tree, file)
-    if wanted == [""]:
+    if not wanted:
         for id_ in tests:
             _say("test", id_)
         return
