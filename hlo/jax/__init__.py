@@ -44,4 +44,4 @@ if not TYPE_CHECKING:  # what checks types is to know which names there are
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+    return sorted(__all__)

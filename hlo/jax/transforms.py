@@ -70,13 +70,13 @@ def transform(
     and a `with` statement the HloError itself.
 
     >>> import jax
-    >>> def opcodes(module):
-    ...     return sorted({inst.opcode for inst in module.entry})
-    >>> with hlo.jax.transform(opcodes, platforms="cpu") as transform:
+    >>> def sines(module):
+    ...     return sum(inst.opcode == "sine" for inst in module.instructions())
+    >>> with hlo.jax.transform(sines, platforms="cpu") as transform:
     ...     jax.jit(jax.numpy.sin)(1.0)
     Array(0.84147096, dtype=float32, weak_type=True)
     >>> transform.runs[-1].module, transform.runs[-1].value
-    ('jit_sin', ['parameter', 'sine'])
+    ('jit_sin', 1)
     """
     need_jax("hlo.jax.transform")
     if stage not in STAGES:
@@ -95,6 +95,12 @@ class TransformRun:
 
     module: its name. changed: whether it is another one now. value: what the function returned; of
     passes, how many rewrites they did.
+
+    >>> import jax
+    >>> with hlo.jax.transform("dce", platforms="cpu") as transform:
+    ...     _ = jax.jit(jax.numpy.cos)(1.0)
+    >>> transform.runs[-1].module, transform.runs[-1].changed
+    ('jit_cos', False)
     """
 
     module: str
@@ -108,6 +114,12 @@ class Transform:
     At the end of the last `with` that has it, it is removed.
 
     runs: what it did, by module, in the order of compilation. error: the last one that it raised.
+
+    >>> import jax
+    >>> with hlo.jax.transform(lambda module: len(module.entry.parameters), platforms="cpu") as t:
+    ...     _ = jax.jit(jax.numpy.hypot)(3.0, 4.0)
+    >>> t.runs[-1].value, t.error
+    (2, None)
     """
 
     def __init__(

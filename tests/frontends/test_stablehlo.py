@@ -400,7 +400,7 @@ module @m attributes {mhlo.num_partitions = 4 : i32} {
 def test_groups_over_the_axes_of_a_mesh_by_its_name() -> None:
     groups = hlo.from_stablehlo(NAMED_MESH).entry.root.attrs["replica_groups"]
     assert str(groups) == "mesh['x'=2,'y'=2], device_ids=(3,2,1,0) {'x'}"
-    with pytest.raises(HloError, match="the module has no mesh 'plane'"):
+    with pytest.raises(HloError, match="there is no mesh @plane"):
         hlo.from_stablehlo(NAMED_MESH.replace("mesh = @grid", "mesh = @plane"))
 
 

@@ -74,7 +74,9 @@ def test_what_the_readme_shows_first_happens(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-    (_, module), *shown = _COMMAND.findall((ROOT / "README.md").read_text())
+    # What it shows of JAX is in docs/jax.md, whose tests run it.
+    found = _COMMAND.findall((ROOT / "README.md").read_text())
+    (_, module), *shown = [(c, want) for c, want in found if c.startswith(("cat ", "hlo-"))]
     Path("axpy.hlo").write_text(module.rstrip() + "\n")
     Path("broken.hlo").write_text(module.replace(" add(", " ad("))
     assert len(shown) == 2

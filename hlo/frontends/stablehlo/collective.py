@@ -72,9 +72,7 @@ def _mesh(c: Context, mesh: Any) -> str:
     else:
         known = c.converter.meshes.get(str(mesh))
         if known is None:
-            raise InferError(
-                f"replica_groups: the module has no mesh {mesh!r}", code="undefined-name"
-            )
+            raise InferError(f"replica_groups: there is no mesh @{mesh}", code="bad-sharding")
         sizes = [*known.axes]
         if known.devices:
             ids = f", device_ids=({','.join(map(str, known.devices))})"
