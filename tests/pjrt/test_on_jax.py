@@ -193,6 +193,7 @@ mesh = topologies.make_mesh(found, (2,), ("x",))
 x = jax.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P("x")))
 try:
     jax.jit(jnp.sin).lower(x).compile()
+    print(jax.__version_info__ >= (0, 12))
 except jax.errors.JaxRuntimeError as e:
     print("not for a topology" in str(e))
 """)
