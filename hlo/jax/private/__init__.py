@@ -1,7 +1,8 @@
 """What this package uses of JAX that is not public: no other files name anything private.
 
-Each use says which name, and why there is no public one. Tested with JAX 0.10.2, 0.11.0 and 0.12.0.1. `backends.py` is
-part of every program with JAX: it imports nothing of ours, and of JAX what is loaded by then.
+Each use says which name, and why there is no public one. Tested with JAX 0.10.2, 0.11.0 and
+0.12.0.1. `backends.py` is part of every program with JAX: it imports nothing of ours, and of JAX
+what is loaded by then.
 """
 
 from __future__ import annotations
