@@ -149,6 +149,8 @@ def _default_device_assignment(args: Any) -> None:
             "FAILED_PRECONDITION", f"there is room for {args.default_assignment_size} devices of "
             f"{count}",
         )  # fmt: skip
+    if not args.default_assignment:
+        raise PjrtError("INVALID_ARGUMENT", "the memory for the assignment is null")
     (ctypes.c_int32 * count).from_address(args.default_assignment)[:] = range(count)
 
 

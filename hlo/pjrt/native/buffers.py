@@ -265,11 +265,11 @@ def _write_host_buffers(code: Code) -> None:
         args.buffer = buffer
 
     with code.entry("Client_CreateViewOfDeviceBuffer") as (b, args):
+        device = _device(b, args.device, args.memory)
+        size = _bytes(b, args, "element_type")
         # Layouts are Python's.
         with b.exit_if(b.is_not_zero(args.layout)):
             b.ret(b.run("python_call", entry_number("Client_CreateViewOfDeviceBuffer"), args.at))
-        device = _device(b, args.device, args.memory)
-        size = _bytes(b, args, "element_type")
         b.fail_if(
             b.both(b.is_null(args.device_buffer_ptr), b.is_not_zero(size)), "INVALID_ARGUMENT",
             "the data are null",
