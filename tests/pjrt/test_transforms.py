@@ -97,9 +97,10 @@ def test_an_error_of_a_transformation_has_its_name_and_code() -> None:
 
 
 def test_what_is_no_module_is_refused() -> None:
-    Callbacks("bad", 0, b"\xff\xff\xff")
+    made = Callbacks("bad", 0, b"\xff\xff\xff")
     with pytest.raises(hlo.HloError, match="transformation 'bad'"):
         transforms.transformed(MODULE)
+    assert made.freed == ["result"]
 
 
 def test_a_transformation_that_is_cleared_is_not_called_and_ends() -> None:
