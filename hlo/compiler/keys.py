@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import llvmlite
 import numpy as np
 
 from hlo.runtime.cache import digest
 from hlo.values.types import ArrayShape, TupleShape
+from hlo.version import __version__
 
 if TYPE_CHECKING:
     from hlo.ir import Module
@@ -36,6 +38,11 @@ def without_numbers(module: Module) -> bytes:
     numbers = digest(part for literal in constants for part in arrays(literal))
     printed = print_module(module, PrintOptions(constant_limit=0))
     return f"{printed}\0{numbers}".encode()
+
+
+def versions() -> tuple[str, ...]:
+    """Return what changes when this project or LLVM does, and code that they made with it."""
+    return __version__, llvmlite.__version__, sources()
 
 
 @cache

@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import llvmlite
-
-from hlo.compiler.keys import sources, without_numbers
+from hlo.compiler.keys import sources, versions, without_numbers
 from hlo.compiler.lowering import Clock, collectives_of, emit, imports_of, parameters_of
 from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
@@ -599,5 +597,4 @@ def _store(cache: bool | Cache) -> Cache | None:
 def _key(text: bytes, machine: Machine, passes: str, verify: str, tuning: Tuning | None) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
     target = (*machine.names, tuning.key if tuning else "")
-    versions = (__version__, llvmlite.__version__, sources())
-    return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
+    return digest([text, *(part.encode() for part in (*target, *versions(), passes, verify))])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-import llvmlite
-
-from hlo.compiler.keys import sources
+from hlo.compiler.keys import versions
 from hlo.compiler.pipeline import load_program
 from hlo.errors import HloError, TextError
 from hlo.pjrt.calls import functions, host
@@ -16,7 +14,6 @@ from hlo.pjrt.programs import Program
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.runtime.jit import host_machine
-from hlo.version import __version__
 
 
 class Kept:
@@ -25,8 +22,7 @@ class Kept:
     def __init__(self, store: Cache, code: bytes, form: str, options: CompileOptions) -> None:
         self._store, self._code, self._form, self._options = store, code, form, options
         about = (
-            "pjrt", form, repr(options), __version__, llvmlite.__version__, sources(),
-            *host_machine().names, *sorted(functions()),
+            "pjrt", form, repr(options), *versions(), *host_machine().names, *sorted(functions()),
         )  # fmt: skip
         self._key = digest([code, *(text.encode() for text in about)])
 

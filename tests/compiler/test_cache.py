@@ -71,7 +71,7 @@ def test_text_options_and_versions_are_the_key(
     assert was_built(ADD, store)
     assert was_built(ADD.replace("add", "multiply"), store)
     assert not was_built(ADD, store)
-    monkeypatch.setattr("hlo.compiler.pipeline.__version__", "99")
+    monkeypatch.setattr("hlo.compiler.keys.__version__", "99")
     assert was_built(ADD, store)
 
 

@@ -6,13 +6,10 @@ import ctypes
 from collections.abc import Mapping
 from functools import cache
 
-import llvmlite
-
-from hlo.compiler.keys import sources
+from hlo.compiler.keys import versions
 from hlo.pjrt.interface import interface
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.jit import Machine, NativeCode, host_machine
-from hlo.version import __version__
 
 # What Python calls or sets besides entries.
 _FUNCTIONS = (
@@ -55,7 +52,7 @@ def addresses() -> Mapping[str, int]:
     The code stays for ever: JAX's runtime calls it even after Python has ended.
     """
     machine = host_machine()
-    parts = ["pjrt", *machine.names, __version__, llvmlite.__version__, sources()]
+    parts = ["pjrt", *machine.names, *versions()]
     key, store = digest(part.encode() for part in parts), Cache()
     code = store.get_part(key)
     if code is None:
