@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from hlo.ir import Module
 
 _Program = interface().structs["Program"]
-_numbers = itertools.count(1)
 _LOOK_SECONDS = 0.001
 
 
@@ -132,33 +130,25 @@ def load(
     devices = [] if client is None else [client.device(n) for n in flat]
     if len(set(flat)) < len(flat):
         raise PjrtError("INVALID_ARGUMENT", "the device assignment names a device twice")
-    held, number = Held(), next(_numbers)
+    held = Held()
     counts = (options.num_replicas, options.num_partitions)
     outside = Devices(native, counts)
     address = loaded_record(
-        held, number, program, native, devices, counts, outside.addresses, outside.stop_at
+        held, program, native, devices, counts, outside.addresses, outside.stop_at
     )
-    return Executable(number, address, held, program, native, options, assignment, outside)
-
-
-def _executable(number: int) -> Executable:
-    found = next((e for _, e in EXECUTABLES.items() if e.number == number), None)
-    if found is None:
-        raise PjrtError("INTERNAL", "a program that has been destroyed runs")
-    return found
+    return Executable(address, held, program, native, options, assignment, outside)
 
 
 @entry("failure")
 def _failure(args: Any) -> None:
     """Raise the error of a run that has ended with a status."""
-    _executable(args.number).outside.fail(args.device, args.status)
+    EXECUTABLES[args.loaded].outside.fail(args.device, args.status)
 
 
 @entry("renew")
 def _renew(args: Any) -> None:
     """Have the devices of a program meet again after a failure."""
-    made = _executable(args.number)
-    record = records.Loaded.from_address(made.address)
+    made, record = EXECUTABLES[args.loaded], records.Loaded.from_address(args.loaded)
     while record.running:  # They have been told to stop.
         time.sleep(_LOOK_SECONDS)
     record.stop = made.outside.renew()

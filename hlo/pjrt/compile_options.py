@@ -40,7 +40,6 @@ class CompileOptions:
     argument_layouts: tuple[Shape, ...] | None = None
     result_layout: Shape | None = None
     is_portable: bool = False
-    arguments_are_tupled: bool = False
     outputs_may_be_cut: tuple[bool, ...] = ()
     arguments_may_be_cut: tuple[bool, ...] = ()
 
@@ -78,7 +77,6 @@ def read_compile_options(content: bytes, options: Options) -> CompileOptions:
         arguments or None,
         result,
         message.get("compile_portable_executable", False),
-        message.get("parameter_is_tupled_arguments", False),
         tuple(build.get("allow_spmd_sharding_propagation_to_output", ())),
         tuple(build.get("allow_spmd_sharding_propagation_to_parameters", ())),
     )

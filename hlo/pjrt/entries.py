@@ -10,6 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from hlo.errors import HloError
 from hlo.pjrt.interface import interface
 
 # By their numbers native code says which is called.
@@ -25,6 +26,19 @@ class PjrtError(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code, self.message = ErrorCode[code], message
+
+
+# PJRT's codes by ours, where an error has one of its own.
+_CODES = {
+    "internal": "INTERNAL",
+    "out-of-memory": "RESOURCE_EXHAUSTED",
+    "unsupported": "UNIMPLEMENTED",
+}
+
+
+def code_of(error: HloError, other: str) -> str:
+    """Return the name of PJRT's code for an error, `other` for one without a code of its own."""
+    return _CODES.get(error.code, other)
 
 
 def entry(name: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:

@@ -33,11 +33,10 @@ _LogicalIds = interface().structs["LogicalDeviceIds"]
 class Executable:
     """A program with its code, behind both of PJRT's handles of an executable.
 
-    number: by which its record names it. address: of the record. assignment: for each replica the
+    address: of its record. assignment: for each replica the
     devices of its partitions, None for a portable one.
     """
 
-    number: int
     address: int
     held: Held
     program: Program

@@ -57,12 +57,12 @@ def is_short(cost: dict[str, int]) -> bool:
 
 
 def loaded_record(
-    held: Held, number: int, program: Program, native: NativeExecutable, devices: Sequence[Device],
+    held: Held, program: Program, native: NativeExecutable, devices: Sequence[Device],
     counts: tuple[int, int], hosts: Sequence[int], stop: int,
 ) -> int:  # fmt: skip
     """Return the address of the record of a program on devices, which `held` keeps.
 
-    number: by which Python knows it. counts: of replicas and partitions. hosts: the addresses of
+    counts: of replicas and partitions. hosts: the addresses of
     the devices' tables of external functions, none where the program needs none. stop: the address
     of the word that stops them, 0 where nothing has to.
     """
@@ -80,7 +80,7 @@ def loaded_record(
         if isinstance(shape, ArrayShape) and shape.layout and not shape.layout.is_default:
             item.layout = layout_handle(shape.layout)
     record = records.Loaded(
-        tag=records.LOADED_TAG, refs=1, number=number,
+        tag=records.LOADED_TAG, refs=1,
         is_short=is_short(dict(native.cost)) and not native.uses_host and counts == (1, 1),
         calls_host=native.uses_host and counts == (1, 1),
         entry=known.entry, constants=known.constants, arena_bytes=native.arena_bytes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from hlo.compiler.pipeline import on_host
 from hlo.errors import HloError
 from hlo.pjrt.calls import functions
-from hlo.pjrt.entries import PjrtError
+from hlo.pjrt.entries import PjrtError, code_of
 from hlo.runtime.executable import Executable as NativeExecutable
 from hlo.runtime.outside import HostTable
 from hlo.runtime.watch import Ended
@@ -17,9 +17,6 @@ from hlo.runtime.watch import Ended
 if TYPE_CHECKING:
     from hlo.host import Host
     from hlo.host.exchange import Exchange
-
-# By the code of an error: that of PJRT's for a run that ends with it.
-_CODES = {"out-of-memory": "RESOURCE_EXHAUSTED", "unsupported": "UNIMPLEMENTED"}
 
 
 class Devices:
@@ -111,7 +108,7 @@ def _error_of(e: HloError) -> PjrtError:
     """Return the error of a run: of a Python function with its traceback, as XLA:CPU says it."""
     if isinstance(e.__cause__, Exception):
         return PjrtError("INTERNAL", f"{_said(e.__cause__)}\n{e}")
-    return PjrtError(_CODES.get(e.code, "INTERNAL"), str(e))
+    return PjrtError(code_of(e, "INTERNAL"), str(e))
 
 
 def _said(e: Exception) -> str:

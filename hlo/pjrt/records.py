@@ -43,8 +43,6 @@ Block = struct(
     "Block",
     ["refs:i64", "size:i64", "data:ptr", "release:ptr", "argument:ptr", "is_immutable:i64"],
 )
-# Where the elements of an allocation begin; a multiple of a cache line.
-BLOCK_BYTES = 64
 
 # How the elements of an array of a rank are arranged: the text as HLO has it, and its size; the
 # dimensions, the one that varies fastest first. None is freed.
@@ -102,7 +100,7 @@ Result = struct(
 
 # A loaded executable, for one device or several; both of PJRT's handles point to it.
 #
-# number: by which Python knows it. is_short: it takes less time than handing it to a thread.
+# is_short: it takes less time than handing it to a thread.
 # calls_host: it is of one device, and calls functions outside of its code. entry: the program's
 # native function. pool: the address of the word with the handle of its thread pool,
 # or 0. hosts: for each device, the table of its external functions, or 0 for all. slots: for each
@@ -114,7 +112,7 @@ Result = struct(
 Loaded = struct(
     "Loaded",
     [
-        "tag:i64", "refs:i64", "number:i64", "is_deleted:i64", "is_short:i64",
+        "tag:i64", "refs:i64", "is_deleted:i64", "is_short:i64",
         "calls_host:i64",
         "entry:ptr", "constants:ptr", "arena_bytes:i64", "pool:ptr", "hosts:ptr",
         "num_args:i64", "slots:ptr", "num_outputs:i64", "results:ptr",
@@ -124,6 +122,6 @@ Loaded = struct(
     ],
 )  # fmt: skip
 
-# What the Python entry "failure" is called with where a run has ended with a status: of the loaded
-# executable with a number, on the device at an index of its own. "renew" gets the number alone.
-Failure = struct("Failure", ["number:i64", "device:i64", "status:i64"])
+# What the Python entry "failure" is called with where a run has ended with a status: that of a
+# loaded executable, on the device at an index of its own. "renew" gets the executable alone.
+Failure = struct("Failure", ["loaded:ptr", "device:i64", "status:i64"])

@@ -12,18 +12,13 @@ from functools import cache
 from typing import Any
 
 from hlo.errors import HloError
-from hlo.pjrt import client, partitioners  # noqa: F401 (their entries)
-from hlo.pjrt.entries import ENTRIES, ENTRY_NAMES, ErrorCode, PjrtError
+from hlo.pjrt import client
+from hlo.pjrt.entries import ENTRIES, ENTRY_NAMES, ErrorCode, PjrtError, code_of
 from hlo.pjrt.interface import Struct, interface, struct
 from hlo.pjrt.native.code import addresses
 from hlo.pjrt.records import Failure
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int64, ctypes.c_size_t)
-_CODES = {
-    "unsupported": "UNIMPLEMENTED",
-    "internal": "INTERNAL",
-    "out-of-memory": "RESOURCE_EXHAUSTED",
-}
 _POINTER_BYTES = 8
 # What daemon threads get to reach a program in, where the main thread holds them back.
 _ENDING_SECONDS = 0.05
@@ -47,8 +42,7 @@ def _call(number: int, address: int) -> int:
     except PjrtError as e:
         return _error(e.code, e.message)
     except HloError as e:
-        code = _CODES.get(e.code, "INVALID_ARGUMENT")
-        return _error(ErrorCode[code], str(e))
+        return _error(ErrorCode[code_of(e, "INVALID_ARGUMENT")], str(e))
     except BaseException:
         return _error(ErrorCode["INTERNAL"], traceback.format_exc())
     finally:

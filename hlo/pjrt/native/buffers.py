@@ -14,7 +14,6 @@ from hlo.pjrt.native.python import entry_number
 from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
 from hlo.pjrt.records import BUFFER_TAG, DEVICE_TAG, Block, Buffer, Device, Memory
 
-_ONLY_DURING_CALL = interface().enums["HostBufferSemantics"]["kImmutableOnlyDuringCall"]
 _ZERO_COPY = interface().enums["HostBufferSemantics"]["kImmutableZeroCopy"]
 # What XLA:CPU asks of the caller's memory if it is to be used without a copy.
 _ALIGNMENT = 16
@@ -58,9 +57,7 @@ def write(code: Code) -> None:
 
 def _buffer(b: Writer, at: Val) -> Record:
     """Return a buffer, or have the entry return an error."""
-    buffer = b.record(Buffer, at)
-    need(b, buffer, BUFFER_TAG, "buffer")
-    return buffer
+    return need(b, Buffer, at, BUFFER_TAG, "buffer")
 
 
 def _live(b: Writer, at: Val) -> Record:
@@ -85,8 +82,7 @@ def _device(b: Writer, at: Val, memory: Val) -> Val:
         )  # fmt: skip
         b.store(space.device, slot.name)
     device = b.load("ptr", slot.name)
-    need(b, b.record(Device, device), DEVICE_TAG, "device")
-    return device
+    return need(b, Device, device, DEVICE_TAG, "device").at
 
 
 def _write_facts(code: Code) -> None:
@@ -331,12 +327,11 @@ def _write_density(code: Code) -> None:
 
         def multiply(number: Val) -> None:
             dim = b.get(dims, number, "i64")
-            negative = b.select(b.icmp("slt", dim, 0), i64(-1), i64(1))
             before = b.load("i64", total.name)
             product = b.binary("mul", before, dim)
             # Of a negative one, or of what takes more than 62 bits, the total stays negative.
             limit = b.binary("udiv", i64(1 << 62), b.select(b.icmp("sgt", dim, 0), dim, i64(1)))
-            is_wrong = b.binary("or", b.icmp("slt", negative, 0), b.icmp("ugt", before, limit))
+            is_wrong = b.binary("or", b.icmp("slt", dim, 0), b.icmp("ugt", before, limit))
             b.store(b.select(is_wrong, i64(-1), product), total.name)
 
         b.each(rank, multiply)

@@ -80,11 +80,9 @@ def write(code: Code) -> None:
         b.ret()
 
     with code.entry("Memory_Kind") as (b, args):
-        memory = b.record(Memory, args.memory)
-        need(b, memory, DEVICE_TAG, "memory")
+        memory = need(b, Memory, args.memory, DEVICE_TAG, "memory")
         args.kind, args.kind_size = memory.kind, memory.size
 
     with code.entry("Memory_Kind_Id") as (b, args):
-        memory = b.record(Memory, args.memory)
-        need(b, memory, DEVICE_TAG, "memory")
+        memory = need(b, Memory, args.memory, DEVICE_TAG, "memory")
         args.kind_id = b.cast("trunc", memory.kind_id, "i32")

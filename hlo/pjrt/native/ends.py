@@ -1,4 +1,4 @@
-"""What has no end, or nothing in it: clients, topologies, and contexts of runs."""
+"""Entries that have nothing to do: the ends of clients and topologies, and registrations."""
 
 from __future__ import annotations
 
@@ -20,5 +20,8 @@ def write(code: Code) -> None:
     with code.entry("ExecuteContext_Create") as (b, args):
         args.context = b.cast("inttoptr", i64(_CONTEXT), "ptr")
 
-    with code.entry("FFI_UserData_Add"):
-        pass
+    # `hlo.jax.partitioning` asks JAX itself how it partitions a call: what JAX registers here takes
+    # MLIR's bytecode, which only jaxlib reads.
+    for name in ("FFI_UserData_Add", "Register_Custom_Partitioner", "Register_Batch_Partitionable"):
+        with code.entry(name):
+            pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hlo.codegen.llvm import Val, i64
 from hlo.pjrt.entries import ErrorCode
-from hlo.pjrt.native.writer import NULL, Code, Writer, need
+from hlo.pjrt.native.writer import NULL, Code, Record, Writer, need
 from hlo.pjrt.records import EVENT_TAG, Event, Waiter
 
 READY = Val("ptr", "@event_ready")
@@ -36,15 +36,12 @@ def write(code: Code) -> None:
         b.ret(event.at)
 
     with code.function("event_retain", "ptr", result="void") as (b, at):
-        b.atomic_add(b.record(Event, at).address("refs"), 1)
+        b.retain(b.record(Event, at))
         b.ret()
 
     with code.function("event_release", "ptr", result="void", exported=True) as (b, at):
         event = b.record(Event, at)
-        b.release()
-        before = b.atomic_add(event.address("refs"), -1)
-        with b.when(b.icmp("eq", before, 1)):
-            b.acquire()
+        with b.last_release(event):
             event.tag = 0
             b.free(event.error)
             b.free(at)
@@ -108,8 +105,13 @@ def _write_completion(code: Code) -> None:
         b.ret()
 
 
-def _is_ready(b: Writer, event: object) -> Val:
-    state = event.state  # type: ignore[attr-defined]
+def _event(b: Writer, args: Record) -> Record:
+    """Return the event in arguments, or have the entry return an error."""
+    return need(b, Event, args.event, EVENT_TAG, "event")
+
+
+def _is_ready(b: Writer, event: Record) -> Val:
+    state = event.state
     b.acquire()
     return b.is_not_zero(state)
 
@@ -117,29 +119,23 @@ def _is_ready(b: Writer, event: object) -> Val:
 def _write_entries(code: Code) -> None:
     with code.entry("Event_Destroy") as (b, args):
         with b.when(b.is_not_zero(args.event)):
-            event = b.record(Event, args.event)
-            need(b, event, EVENT_TAG, "event")
-            b.do("event_release", event.at)
+            b.do("event_release", _event(b, args).at)
 
     with code.entry("Event_IsReady") as (b, args):
-        event = b.record(Event, args.event)
-        need(b, event, EVENT_TAG, "event")
+        event = _event(b, args)
         args.is_ready = b.cast("zext", _is_ready(b, event), "i8")
 
     with code.entry("Event_Error") as (b, args):
-        event = b.record(Event, args.event)
-        need(b, event, EVENT_TAG, "event")
+        event = _event(b, args)
         b.pass_on(b.run("error_copy", event.error))
 
     with code.entry("Event_Await") as (b, args):
-        event = b.record(Event, args.event)
-        need(b, event, EVENT_TAG, "event")
+        event = _event(b, args)
         b.do("event_wait", event.at)
         b.pass_on(b.run("error_copy", event.error))
 
     with code.entry("Event_OnReady") as (b, args):
-        event = b.record(Event, args.event)
-        need(b, event, EVENT_TAG, "event")
+        event = _event(b, args)
         b.fail_if(b.is_null(args.callback), "INVALID_ARGUMENT", "the callback is null")
         b.do("event_then", event.at, args.callback, args.user_arg)
 
@@ -147,8 +143,7 @@ def _write_entries(code: Code) -> None:
         args.event = b.run("event_new", i64(1))
 
     with code.entry("Event_Set") as (b, args):
-        event = b.record(Event, args.event)
-        need(b, event, EVENT_TAG, "event")
+        event = _event(b, args)
         b.fail_if(b.is_not_zero(event.state), "FAILED_PRECONDITION", "the event is set already")
         b.fail_if(
             b.both(b.is_null(args.error_message), b.is_not_zero(args.error_message_size)),
@@ -158,10 +153,10 @@ def _write_entries(code: Code) -> None:
             b.icmp("uge", args.error_code, len(ErrorCode)), "INVALID_ARGUMENT",
             "there is no such code of an error",
         )  # fmt: skip
-        slot = b.alloca("ptr")
-        b.store(NULL, slot.name)
-        with b.when(b.is_not_zero(args.error_code)):
+
+        def made() -> Val:
             number = b.cast("sext", args.error_code, "i64")
-            made = b.run("error_new", number, args.error_message, args.error_message_size)
-            b.store(made, slot.name)
-        b.do("event_complete", event.at, b.load("ptr", slot.name))
+            return b.run("error_new", number, args.error_message, args.error_message_size)
+
+        error = b.either(b.is_not_zero(args.error_code), made, NULL)
+        b.do("event_complete", event.at, error)

@@ -6,7 +6,7 @@ import ctypes
 
 from hlo.codegen.llvm import Val, i64
 from hlo.pjrt.interface import interface
-from hlo.pjrt.native.writer import Code, Record, Writer, need
+from hlo.pjrt.native.writer import Code, Writer, need
 from hlo.pjrt.records import BUFFER_TAG, LAYOUT_TAG, MOST_DIMENSIONS, Buffer, Layout
 
 _TILED = interface().enums["Buffer_MemoryLayout_Type"]["Tiled"]
@@ -30,8 +30,7 @@ def write(code: Code) -> None:
         layout.type = _TILED
 
     with code.entry("Layouts_MemoryLayout_Serialize") as (b, args):
-        layout = b.record(Layout, args.layout)
-        need(b, layout, LAYOUT_TAG, "layout")
+        layout = need(b, Layout, args.layout, LAYOUT_TAG, "layout")
         args.serialized_bytes, args.serialized_bytes_size = layout.text, layout.size
         # Nothing is to be freed; the deleter must not be null.
         args.serialized_layout, args.serialized_layout_deleter = 0, Val("ptr", "@free")
@@ -42,8 +41,7 @@ def write(code: Code) -> None:
 
 def _layout(b: Writer, buffer_at: Val) -> Val:
     """Return the layout of a buffer, or have the entry return an error."""
-    buffer: Record = b.record(Buffer, buffer_at)
-    need(b, buffer, BUFFER_TAG, "buffer")
+    buffer = need(b, Buffer, buffer_at, BUFFER_TAG, "buffer")
     b.fail_if(
         b.icmp("ugt", buffer.rank, MOST_DIMENSIONS), "UNIMPLEMENTED",
         f"layouts of more than {MOST_DIMENSIONS} dimensions",

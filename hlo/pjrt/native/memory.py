@@ -63,15 +63,12 @@ def write(code: Code) -> None:
         b.ret(block.at)
 
     with code.function("block_retain", "ptr", result="void") as (b, at):
-        b.atomic_add(b.record(Block, at).address("refs"), 1)
+        b.retain(b.record(Block, at))
         b.ret()
 
     with code.function("block_release", "ptr", result="void", exported=True) as (b, at):
         block = b.record(Block, at)
-        b.release()
-        before = b.atomic_add(block.address("refs"), -1)
-        with b.when(b.icmp("eq", before, 1)):
-            b.acquire()
+        with b.last_release(block):
             with b.when(b.is_not_zero(block.release)):
                 b.call_void_address(block.release, [block.data, block.argument])
             is_large = b.icmp("uge", block.size, _LARGE)

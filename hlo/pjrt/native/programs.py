@@ -13,9 +13,7 @@ _Dead = struct("Dead", ["mutex:lock", "first:ptr"])
 
 
 def _loaded(b: Writer, at: Val) -> Record:
-    loaded = b.record(Loaded, at)
-    need(b, loaded, LOADED_TAG, "executable")
-    return loaded
+    return need(b, Loaded, at, LOADED_TAG, "executable")
 
 
 def write(code: Code) -> None:
@@ -30,10 +28,7 @@ def write(code: Code) -> None:
 
     with code.function("loaded_release", "ptr", result="void") as (b, at):
         loaded = b.record(Loaded, at)
-        b.release()
-        before = b.atomic_add(loaded.address("refs"), -1)
-        with b.when(b.icmp("eq", before, 1)):
-            b.acquire()
+        with b.last_release(loaded):
             loaded.tag = 0
             dead = b.record(_Dead, dead_at)
             b.lock(dead)
@@ -59,7 +54,7 @@ def write(code: Code) -> None:
 
     with code.entry("LoadedExecutable_GetExecutable") as (b, args):
         loaded = _loaded(b, args.loaded_executable)
-        b.atomic_add(loaded.address("refs"), 1)
+        b.retain(loaded)
         args.executable = loaded.at
 
     with code.entry("LoadedExecutable_Delete") as (b, args):

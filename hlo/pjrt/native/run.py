@@ -70,17 +70,12 @@ def _write_task(code: Code) -> None:
         b.fail_if(
             b.is_null(arena), "RESOURCE_EXHAUSTED", "there is no memory for the temporary arrays"
         )
-        threads, host = b.alloca("ptr"), b.alloca("ptr")
-        b.store(NULL, threads.name)
-        b.store(NULL, host.name)
-        with b.when(b.is_not_zero(loaded.pool)):
-            b.store(b.load("ptr", loaded.pool.name), threads.name)
-        with b.when(b.is_not_zero(loaded.hosts)):
-            b.store(b.get(loaded.hosts, run.index), host.name)
+        pool, hosts = loaded.pool, loaded.hosts
+        threads = b.either(b.is_not_zero(pool), lambda: b.load("ptr", pool.name), NULL)
+        host = b.either(b.is_not_zero(hosts), lambda: b.get(hosts, run.index), NULL)
         words = {
             ARGUMENTS: run.args, RESULTS: run.outs, ARENA: b.record(Block, arena).data,
-            CONSTANTS: loaded.constants, THREADS: b.load("ptr", threads.name),
-            HOST: b.load("ptr", host.name),
+            CONSTANTS: loaded.constants, THREADS: threads, HOST: host,
         }  # fmt: skip
         (status,) = b.choose(
             b.is_null(loaded.stop),
@@ -88,15 +83,16 @@ def _write_task(code: Code) -> None:
             lambda: [_run_watched(b, loaded, words)],
         )
         failure = b.record(Failure, b.alloca("i64", 3))
-        failure.number, failure.device = loaded.number, run.index
+        failure.loaded, failure.device = loaded.at, run.index
         failure.status = b.cast("sext", status, "i64")
-        error = b.alloca("ptr")
-        b.store(NULL, error.name)
-        with b.when(b.is_not_zero(status)):
-            b.store(b.run("python_call", entry_number("failure"), failure.at), error.name)
+        error = b.either(
+            b.is_not_zero(status),
+            lambda: b.run("python_call", entry_number("failure"), failure.at),
+            NULL,
+        )
         # Until an error has been raised, other devices may read from it.
         b.do("block_release", arena)
-        b.ret(b.load("ptr", error.name))
+        b.ret(error)
 
     with code.function("run_task", "ptr", result="void") as (b, at):
         run = b.record(Run, at)

@@ -37,8 +37,7 @@ def write(code: Code) -> None:
 
     with code.entry("LoadedExecutable_Execute") as (b, args):
         b.do("hold_back")
-        loaded = b.record(Loaded, args.executable)
-        need(b, loaded, LOADED_TAG, "executable")
+        loaded = need(b, Loaded, args.executable, LOADED_TAG, "executable")
         b.fail_if(
             b.is_not_zero(loaded.is_deleted), "INVALID_ARGUMENT", "the executable has been deleted"
         )
@@ -60,19 +59,14 @@ def write(code: Code) -> None:
             # After a failure, devices may be at different collectives.
             with b.when(b.is_not_zero(b.load("i64", loaded.stop.name))):
                 failure = b.record(Failure, b.alloca("i64", 3))
-                failure.number = loaded.number
+                failure.loaded = loaded.at
                 b.pass_on(b.run("python_call", entry_number("renew"), failure.at))
-        # All is checked before anything runs: devices wait for each other.
-        number = b.alloca("i64")
-        b.store(i64(0), number.name)
-        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), count)):
-            n = b.load("i64", number.name)
+
+        def check(n: Val) -> None:
             device = _device(b, loaded, args, n)
             b.pass_on(b.run("run_check", loaded.at, device, b.get(args.argument_lists, n)))
-            b.store(b.sum(n, 1), number.name)
-        b.store(i64(0), number.name)
-        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), count)):
-            n = b.load("i64", number.name)
+
+        def start(n: Val) -> None:
             device = _device(b, loaded, args, n)
             events = args.device_complete_events
             event = b.select(b.is_null(events), NULL, b.word_at(events, n))
@@ -82,7 +76,10 @@ def write(code: Code) -> None:
                     b.get(args.output_lists, n), event, args.options,
                 )
             )  # fmt: skip
-            b.store(b.sum(n, 1), number.name)
+
+        # All is checked before anything runs: devices wait for each other.
+        b.each(count, check)
+        b.each(count, start)
 
 
 def _device(b: Writer, loaded: Record, args: Record, index: Val) -> Val:
@@ -99,22 +96,20 @@ def _write_check(code: Code) -> None:
     """Write `run_check(loaded, device, arguments)`: an error, or null."""
     with code.function("run_check", "ptr", "ptr", "ptr") as (b, loaded_at, device_at, list_at):
         loaded = b.record(Loaded, loaded_at)
-        need(b, b.record(Device, device_at), DEVICE_TAG, "device")
+        need(b, Device, device_at, DEVICE_TAG, "device")
         b.fail_if(
             b.both(b.is_null(list_at), b.is_not_zero(loaded.num_args)), "INVALID_ARGUMENT",
             "a list of arguments is null",
         )  # fmt: skip
-        number = b.alloca("i64")
-        b.store(i64(0), number.name)
-        with b.repeat(lambda: b.icmp("ult", b.load("i64", number.name), loaded.num_args)):
-            n = b.load("i64", number.name)
-            buffer = b.record(Buffer, b.get(list_at, n))
-            need(b, buffer, BUFFER_TAG, "argument")
+
+        def check(n: Val) -> None:
+            buffer = need(b, Buffer, b.get(list_at, n), BUFFER_TAG, "argument")
             b.fail_if(
                 b.is_not_zero(buffer.is_deleted), "INVALID_ARGUMENT",
                 "an argument has been deleted or donated",
             )  # fmt: skip
-            b.store(b.sum(n, 1), number.name)
+
+        b.each(loaded.num_args, check)
         b.ret(NULL)
 
 
@@ -228,13 +223,13 @@ def _new_run(b: Writer, loaded: Record, index: Val) -> Record:
 def _run_now(b: Writer, run: Record) -> Val:
     """Run; returns the event of the results: one with the error, if there was one."""
     error = b.run("run_program", run.at)
-    slot = b.alloca("ptr")
-    b.store(READY, slot.name)
-    with b.when(b.is_not_zero(error)):
+
+    def failed() -> Val:
         event = b.run("event_new", i64(1))
         b.do("event_complete", event, error)
-        b.store(event, slot.name)
-    return b.load("ptr", slot.name)
+        return event
+
+    return b.either(b.is_not_zero(error), failed, READY)
 
 
 def _new_event(b: Writer, run: Record) -> Val:
@@ -268,7 +263,7 @@ def _retain(b: Writer, loaded: Record, run: Record) -> None:
 
     b.each(loaded.num_args, lambda n: b.do("event_retain", b.get(run.arg_events, n)))
     b.each(loaded.num_outputs, lambda n: b.do("block_retain", b.get(run.out_blocks, n)))
-    b.atomic_add(loaded.address("refs"), 1)
+    b.retain(loaded)
 
 
 def _donate(b: Writer, loaded: Record, list_at: Val, options: Val) -> None:

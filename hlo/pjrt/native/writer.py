@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -140,6 +140,11 @@ class Writer(Builder):
         with self.exit_if(self.is_not_zero(error)):
             self.ret(error)
 
+    def either(self, condition: Val, value: Callable[[], Val], otherwise: Val) -> Val:
+        """Return a value that is computed where a condition holds, and another one elsewhere."""
+        (found,) = self.choose(condition, lambda: [value()], lambda: [otherwise])
+        return found
+
     def each(self, count: Val, body: Callable[[Val], None]) -> None:
         """Run the body for each number below a count."""
         with self.loop(0, count.name, plain=True) as i:
@@ -166,6 +171,19 @@ class Writer(Builder):
     def acquire(self) -> None:
         """What is read after is at least as new as what was read before."""
         self.write(Fence(_SYSTEM, "acquire"))
+
+    def retain(self, record: Record) -> None:
+        """Count one more reference to a record."""
+        self.atomic_add(record.address("refs"), 1)
+
+    @contextmanager
+    def last_release(self, record: Record) -> Iterator[None]:
+        """Count one reference less to a record, and run the body if that was the last one."""
+        self.release()
+        before = self.atomic_add(record.address("refs"), -1)
+        with self.when(self.icmp("eq", before, 1)):
+            self.acquire()
+            yield
 
     def lock(self, record: Record) -> None:
         self._posix("pthread_mutex_lock", record.address("mutex"))
@@ -262,14 +280,15 @@ def need_arguments(b: Writer, args: Record, name: str) -> None:
         )  # fmt: skip
 
 
-def need(b: Writer, record: Record, tag: int, what: str) -> None:
-    """Return an error unless a record is there and has the tag of its kind."""
-    b.fail_if(b.is_null(record.at), "INVALID_ARGUMENT", f"the {what} is null")
+def need(b: Writer, struct: type[Struct], at: Val, tag: int, what: str) -> Record:
+    """Return the record of a handle, or have the function return an error.
+
+    It must not be null, and has to have the tag of its kind.
+    """
+    record = b.record(struct, at)
+    b.fail_if(b.is_null(at), "INVALID_ARGUMENT", f"the {what} is null")
     b.fail_if(
         b.icmp("ne", record.tag, tag), "INVALID_ARGUMENT",
         f"the {what} has been destroyed, or is none of this plug-in's",
     )  # fmt: skip
-
-
-Part = Callable[[Code], None]
-Parts = Sequence[Part]
+    return record
