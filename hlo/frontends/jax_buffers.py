@@ -53,7 +53,7 @@ class Context:
 
     @property
     def stream(self) -> int:
-        """The stream of a GPU, which there is none of. Raises JAX's error for it."""
+        """The stream of a GPU; a CPU has none. Raises JAX's error for it."""
         from jax.errors import JaxRuntimeError
 
         raise JaxRuntimeError("UNIMPLEMENTED: XLA FFI GPU context is not available")

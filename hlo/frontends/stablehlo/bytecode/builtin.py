@@ -247,7 +247,7 @@ def read_tuple_type(r: Reader, s: Stream) -> Value:
 
 
 DYNAMIC = -(1 << 63)
-"""The size of a dimension without one, and a bound that is none."""
+"""What stands for the size of an unbounded dimension, and for a bound that is not given."""
 
 
 def _integer_type(r: Reader, s: Stream) -> Value:
